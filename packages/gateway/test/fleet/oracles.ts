@@ -49,9 +49,12 @@ const bounded: ReadonlyMap<string, number> = new Map([
   ['adapters/state/packed-subjects.ts texts', 1],
   // The contents that were used last, 32 MiB of them.
   ['ledger/contents.ts kept', 1],
-  // 10,000 ids that were looked for and were not on record, and as many whose decision has failed.
+  // 10,000 ids each: looked for and not on record; whose decision, closing or call has failed, until it is repeated.
   ['admission/moving-up.ts unrecorded', 1],
   ['admission/redecision.ts failures', 1],
+  ['admission/digests/digest-closer.ts failures', 1],
+  ['delivery/retry.ts failedBy', 1],
+  ['delivery/quarantine.ts failures', 1],
   // 100,000 instants that were planned for what became due while no gateway ran.
   ['admission/overdue.ts plans', 1],
   // A digest that closed while its subject was read from the record: until the next look at those who wait there.

@@ -93,8 +93,8 @@ export const sabotages: readonly Sabotage[] = [
   {
     name: 'only-calls-of-this-policy-count',
     file: 'admission/limiter-recovery.ts',
-    from: 'for (const entry of entriesOf(admission, subject, recorded))',
-    to: 'for (const entry of policyVersion === policy.version ? entriesOf(admission, subject, recorded) : [])',
+    from: 'for (const entry of entriesOf(admission, rules)) {',
+    to: 'for (const entry of policyVersion === policy.version ? entriesOf(admission, rules) : []) {',
   },
   {
     name: 'acceptances-not-restored',
@@ -104,7 +104,7 @@ export const sabotages: readonly Sabotage[] = [
   },
   {
     name: 'move-without-comparing-before',
-    file: 'store/memory/memory.ts',
+    file: 'store/memory/memory-conflicts.ts',
     from: "if (now === undefined || !sameVersion(now, before)) note('notification', before.id)",
     to: "if (now === undefined) note('notification', before.id)",
   },
@@ -205,15 +205,15 @@ export const sabotages: readonly Sabotage[] = [
     to: 'return clock.monotonic() > until',
   },
   {
-    name: 'failed-account-remembered-for-ever',
-    file: 'delivery/retry.ts',
-    from: 'const failed = failedBy.get(id)\n      failedBy.delete(id)',
-    to: 'const failed = failedBy.get(id)',
+    name: 'closing-of-a-digest-never-forgotten',
+    file: 'admission/digests/digest-closer.ts',
+    from: 'if (closing.get(id) === over) closing.delete(id)',
+    to: '',
   },
   {
-    name: 'deadline-timer-goes-on',
-    file: 'delivery/attempt.ts',
-    from: 'this.#deadline?.end()',
-    to: '',
+    name: 'kept-twice-after-a-refusal',
+    file: 'admission/redecision.ts',
+    from: 'const kept = { ...notification }',
+    to: 'const kept = notification',
   },
 ]
