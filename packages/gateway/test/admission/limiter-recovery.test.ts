@@ -71,6 +71,7 @@ test('a call that is settled while its page of the record is taken counts as sen
         return null
       },
       findAll: (keys) => keys.map(() => null),
+      forget: () => {},
       changes: 0,
     },
     clock: createVirtualClock(notification.dueAt),

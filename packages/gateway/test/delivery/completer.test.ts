@@ -51,6 +51,7 @@ async function setUp(
     clock,
     releaseHolds: async () => {},
     pauseNewcomers: async () => async () => {},
+    countSuspects: async () => {},
     unserved: { serves: () => true, bury: async () => {} },
     onError,
   })

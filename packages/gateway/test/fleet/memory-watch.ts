@@ -77,7 +77,7 @@ export function endMemoryWatch(): void {
 
 /** Collects garbage, and finds the ids for which this is true in the maps and sets that are left, one of each name. */
 export async function keptInMemory(isSought: (id: string) => boolean): Promise<readonly Kept[]> {
-  // What was touched in this turn of the event loop is kept until its end.
+  // A weak reference keeps its target until the end of this turn of the event loop.
   await new Promise((resolve) => setImmediate(resolve))
   collect()
   const kept = new Map<string, Kept>()

@@ -39,7 +39,7 @@ const subjectsMax = 2 * tenants.length * (recipients.length + actors.length)
  * the gateway makes it.
  */
 const bounded: ReadonlyMap<string, number> = new Map([
-  // What counts in a window or is a duplicate, of each subject.
+  // Calls that count in a window, and fingerprints, of each subject.
   ['@sluice/limits stores/memory.ts subjects', 1],
   ['@sluice/limits stores/expiry.ts buckets', 1],
   ['@sluice/limits stores/subject.ts this.ids', subjectsMax],

@@ -130,7 +130,8 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   }
 
   /** True if entries of the subject are in memory, or on their way there. */
-  const isFilled = (key: string): boolean => subjects.has(key) || loading.has(key) || packed.has(key)
+  const isFilled = (key: string): boolean =>
+    subjects.get(key) !== undefined || loading.has(key) || packed.has(key)
 
   const force: LimitState['force'] = async (requests) => {
     await each(requests, ({ subject, id, rules }) => {
