@@ -148,7 +148,7 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
   /**
    * Fires in several subjects. Where one of them refuses, the count under the others is moved to the earliest instant that
    * all of them admit beside what has left: as under one subject, those who wait behind do not block it. The earliest
-   * answer says for how long they hold.
+   * answer says for how long they hold. Freed subjects are paused: they are reported after an error as well.
    */
   async function fireTogether(requests: readonly LimitRequest[]): Promise<Firing> {
     const freed: Subject[] = []
@@ -165,7 +165,6 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
       }
       throw new Error('the subjects of a notification do not agree on an instant')
     } finally {
-      // Also after an error: these subjects are paused until those who wait in them have moved up.
       if (freed.length > 0) onFreed(freed)
     }
   }

@@ -150,8 +150,7 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
       resume = await options.pauseNewcomers(notification)
       result = await ledger.commit({ moves: [move] })
     } catch (error) {
-      // A copy: the queue may still have the notification itself.
-      keepUntil({ ...notification }, now + retryMs)
+      keepUntil({ ...notification }, now + retryMs) // A copy: the queue may still have the notification itself.
       await resume?.()
       throw error
     }
