@@ -18,6 +18,8 @@ export interface RedisServerOptions {
   readonly node: string
   readonly registrations: Registrations
   readonly clock: Pick<Clock, 'now' | 'monotonic'>
+  /** The longest time that most questions may take, ms. */
+  readonly deadlineMs: number
   /** True if the scripts take the time of `clock` in place of the server's, for virtual time. @defaultValue false */
   readonly isVirtual?: boolean | undefined
   readonly onError?: ((error: unknown) => void) | undefined
@@ -75,8 +77,10 @@ interface Standing {
   readonly errorMs: number
 }
 
-/** A command that stays unanswered for so long ends the connection, ms. */
-const silenceMs = 1_000
+/** A round that stays unanswered for so long at least ends the connection, ms: a fill of a long record takes as long. */
+const silenceMinMs = 2_000
+/** The longest wait for a connection before a command outside the rounds, ms. */
+const connectMs = 1_000
 /** The clock of the server is read so often at a registration; the quickest answer counts. */
 const clockReadings = 5
 /** Both clocks may drift so far until they are compared again, ms. */
@@ -84,7 +88,8 @@ const driftMs = 10
 const againMax = 2
 
 export function createRedisServer(options: RedisServerOptions): RedisServer {
-  const { url, node, registrations, clock, isVirtual = false, onError } = options
+  const { url, node, registrations, clock, deadlineMs, isVirtual = false, onError } = options
+  const silenceMs = Math.max(silenceMinMs, 2 * deadlineMs)
   let client = connect()
   let standing: Standing | undefined
   let registering: Promise<Standing> | undefined
@@ -261,7 +266,7 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
         enqueue(Object.assign(pending, { resolve: over(resolve), reject: over(reject) }))
       }),
     async command(...args) {
-      if (!client.isReady) await once(client, 'ready', { signal: AbortSignal.timeout(silenceMs) })
+      if (!client.isReady) await once(client, 'ready', { signal: AbortSignal.timeout(connectMs) })
       return send(args)
     },
     close() {

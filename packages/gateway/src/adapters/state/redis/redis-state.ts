@@ -63,7 +63,15 @@ export function createRedisState(options: RedisStateOptions): RedisState {
     if (isClosed) throw unavailable(node, 'the state is closed')
     let server = servers.get(node)
     if (server === undefined) {
-      server = createRedisServer({ url: urlOf(node), node, registrations, clock, isVirtual, onError })
+      server = createRedisServer({
+        url: urlOf(node),
+        node,
+        registrations,
+        clock,
+        deadlineMs,
+        isVirtual,
+        onError,
+      })
       servers.set(node, server)
     }
     return server

@@ -134,7 +134,7 @@ it('keeps the bound when Redis loses everything while four processes take', need
 
   /** Accepts and ends notifications of one process, as the ledger does. */
   async function work(own: (typeof fleet)[number]): Promise<void> {
-    const use = { queue: 0, waiting: 0, bytes: 0 }
+    const use = record.members.get(own.member) ?? { queue: 0, waiting: 0, bytes: 0 }
     record.members.set(own.member, use)
     while (performance.now() < endsMs) {
       const size = random.between(1, 4)
@@ -144,7 +144,7 @@ it('keeps the bound when Redis loses everything while four processes take', need
         await sleep(1)
         continue
       }
-      await sleep(random.below(4))
+      await sleep(random.below(40))
       const isRefused = answer.generation !== record.generation
       if (isRefused) refusedByRecord += 1
       else {
@@ -155,7 +155,7 @@ it('keeps the bound when Redis loses everything while four processes take', need
       }
       answer.giveBack()
       if (isRefused) continue
-      void sleep(random.between(5, 40)).then(() => {
+      void sleep(random.between(100, 300)).then(() => {
         use.queue -= size
         own.count('acme', { queue: -size })
       })
@@ -169,7 +169,7 @@ it('keeps the bound when Redis loses everything while four processes take', need
       lost += 1
     }
   }
-  await Promise.all([...fleet.map(work), ...fleet.map(work), lose()])
+  await Promise.all([...Array.from({ length: 6 }, () => fleet.map(work)).flat(), lose()])
   t.diagnostic(
     `${accepted} accepted, ${refusedByRecord} refused by the record, ${full} found it full; lost ${lost} times; ${most} of ${queueMax} at most`,
   )
