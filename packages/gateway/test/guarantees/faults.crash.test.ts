@@ -4,7 +4,7 @@
  * number tells whose it was. Everything that is asserted is from there or from the record after the restart.
  */
 import assert from 'node:assert/strict'
-import { type TestContext, test } from 'node:test'
+import { describe, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createSite, type Site } from '../child.ts'
 import { openSandbox, type SandboxProcess } from './sandbox-process.ts'
@@ -148,117 +148,122 @@ async function calledWhileBlocked({ sandbox }: Rig, accounts: number, kills: num
   }
 }
 
-test('killed in a storm of 429: nothing is lost, no blocked account is called, no window is over', async (t) => {
-  const accounts = 4
-  const rig = await setUp(t, { accounts })
-  await rig.sandbox.behave({ rates: [{ max: 8, windowMs: 1_000 }], retryAfter: '2' })
-  await rig.post(120)
-  await rig.until('blocked', async () => (await rig.accounts()).some(({ status }) => status === 'blocked'))
-  await sleep(50)
-  await rig.restart()
-  await sleep(1_500)
-  await rig.restart()
-  await rig.sandbox.behave({})
-  await rig.until('delivered', delivered(rig, 120))
-  await calledWhileBlocked(rig, accounts, 2)
-  await rig.check(accounts * 2)
-})
+/** Two at once: they wait for windows, cool-downs and Retry-After. */
+describe('a gateway that is killed while providers fail', { concurrency: 2 }, () => {
+  test('killed in a storm of 429: nothing is lost, no blocked account is called, no window is over', async (t) => {
+    const accounts = 4
+    const rig = await setUp(t, { accounts })
+    await rig.sandbox.behave({ rates: [{ max: 8, windowMs: 1_000 }], retryAfter: '2' })
+    await rig.post(120)
+    await rig.until('blocked', async () => (await rig.accounts()).some(({ status }) => status === 'blocked'))
+    await sleep(50)
+    await rig.restart()
+    await sleep(1_500)
+    await rig.restart()
+    await rig.sandbox.behave({})
+    await rig.until('delivered', delivered(rig, 120))
+    await calledWhileBlocked(rig, accounts, 2)
+    await rig.check(accounts * 2)
+  })
 
-test('killed among garbage in Retry-After, hangs and resets: what is unknown is marked and not repeated', async (t) => {
-  const accounts = 4
-  const rig = await setUp(t, {
-    accounts,
-    concurrency: 4,
-    pool: { breaker: { of: 1000 }, retry: { base: '100ms' } },
+  test('killed among garbage in Retry-After, hangs and resets: what is unknown is marked and not repeated', async (t) => {
+    const accounts = 4
+    const rig = await setUp(t, {
+      accounts,
+      concurrency: 4,
+      pool: { breaker: { of: 1000 }, retry: { base: '100ms' } },
+    })
+    await rig.sandbox.behave({
+      rates: [{ max: 15, windowMs: 1_000 }],
+      retryAfter: 'in a while',
+      odds: { reset: 0.05, reset_after_accept: 0.1, hang_after_accept: 0.05, fail: 0.05 },
+    })
+    await rig.post(120)
+    await rig.until('in trouble', async () => ((await rig.deadLetters()).outcome_unknown ?? 0) > 0)
+    const recipients = (await rig.sandbox.calls())
+      .filter(({ arrived }) => arrived)
+      .map(({ message }) => message.to.phone)
+    assert.equal(new Set(recipients).size, recipients.length, 'until the kill nothing arrived twice')
+    await rig.restart()
+    await rig.sandbox.behave({})
+    await rig.until('settled', async () => {
+      const { delivered = 0 } = await rig.counts()
+      return delivered + ((await rig.deadLetters()).outcome_unknown ?? 0) === 120
+    })
+    await rig.check(accounts * 4)
   })
-  await rig.sandbox.behave({
-    rates: [{ max: 15, windowMs: 1_000 }],
-    retryAfter: 'in a while',
-    odds: { reset: 0.05, reset_after_accept: 0.1, hang_after_accept: 0.05, fail: 0.05 },
-  })
-  await rig.post(120)
-  await rig.until('in trouble', async () => ((await rig.deadLetters()).outcome_unknown ?? 0) > 0)
-  const recipients = (await rig.sandbox.calls())
-    .filter(({ arrived }) => arrived)
-    .map(({ message }) => message.to.phone)
-  assert.equal(new Set(recipients).size, recipients.length, 'until the kill nothing arrived twice')
-  await rig.restart()
-  await rig.sandbox.behave({})
-  await rig.until('settled', async () => {
-    const { delivered = 0 } = await rig.counts()
-    return delivered + ((await rig.deadLetters()).outcome_unknown ?? 0) === 120
-  })
-  await rig.check(accounts * 4)
-})
 
-test('killed while dead letters return from accounts that were all blocked', async (t) => {
-  const accounts = 3
-  const rig = await setUp(t, { accounts, pool: { shedAfter: '500ms' } })
-  await rig.sandbox.behave({ rates: [{ max: 0, windowMs: 1_000 }], retryAfter: '6' })
-  await rig.post(120)
-  await rig.until('dead', async () => ((await rig.deadLetters()).pool_blocked ?? 0) === 120)
-  const before = await rig.accounts()
-  await rig.restart()
-  // A machine that is busy may take longer to start than the block lasts.
-  for (const [index, { blockedUntil }] of (await rig.accounts()).entries()) {
-    const until = before[index]!.blockedUntil
-    if (until !== null && Date.parse(until) > Date.now() + 500) assert.equal(blockedUntil, until)
-  }
-  await rig.sandbox.behave({})
-  await rig.until('returning', async () => ((await rig.counts()).delivered ?? 0) > 10)
-  await rig.restart()
-  await rig.until('delivered', delivered(rig, 120))
-  await calledWhileBlocked(rig, accounts, 2)
-  await rig.check(accounts)
-})
+  test('killed while dead letters return from accounts that were all blocked', async (t) => {
+    const accounts = 3
+    const rig = await setUp(t, { accounts, pool: { shedAfter: '500ms' } })
+    await rig.sandbox.behave({ rates: [{ max: 0, windowMs: 1_000 }], retryAfter: '6' })
+    await rig.post(120)
+    await rig.until('dead', async () => ((await rig.deadLetters()).pool_blocked ?? 0) === 120)
+    const before = await rig.accounts()
+    await rig.restart()
+    // A machine that is busy may take longer to start than the block lasts.
+    for (const [index, { blockedUntil }] of (await rig.accounts()).entries()) {
+      const until = before[index]!.blockedUntil
+      if (until !== null && Date.parse(until) > Date.now() + 500) assert.equal(blockedUntil, until)
+    }
+    await rig.sandbox.behave({})
+    await rig.until('returning', async () => ((await rig.counts()).delivered ?? 0) > 10)
+    await rig.restart()
+    await rig.until('delivered', delivered(rig, 120))
+    await calledWhileBlocked(rig, accounts, 2)
+    await rig.check(accounts)
+  })
 
-test('killed while a probe is under way: it is made again, one at a time, and not before the cool-down', async (t) => {
-  const rig = await setUp(t, {
-    accounts: 2,
-    pool: { timeout: '5s', breaker: { of: 4, coolDown: '1s' }, retry: { base: '100ms' } },
+  test('killed while a probe is under way: it is made again, one at a time, and not before the cool-down', async (t) => {
+    const rig = await setUp(t, {
+      accounts: 2,
+      pool: { timeout: '5s', breaker: { of: 4, coolDown: '1s' }, retry: { base: '100ms' } },
+    })
+    await rig.sandbox.behave({ odds: { fail: 1 } }, sidOf(0))
+    await rig.post(60)
+    const status = async (): Promise<string> => (await rig.accounts())[0]!.status
+    await rig.until('open', async () => (await status()) === 'open')
+    await rig.sandbox.behave({ latency: 2_000 }, sidOf(0))
+    await rig.post(20)
+    await rig.until('half open', async () => {
+      if ((await status()) === 'open') await rig.post(2)
+      return (await status()) === 'half_open'
+    })
+    await rig.site.kill()
+    // The breaker is half open before its probe leaves, and the last bytes of the killed process may still be on their way.
+    await rig.sandbox.calls()
+    const deadAt = Date.now()
+    await rig.site.start()
+    assert.notEqual(await status(), 'healthy', 'an answer that is lost with the process says nothing')
+    await rig.post(20)
+    await rig.until('closed', async () => {
+      if ((await status()) === 'open') await rig.post(2)
+      return (await status()) === 'healthy'
+    })
+    const probes = (await rig.sandbox.calls()).filter(
+      ({ account, at }) => account === sidOf(0) && at > deadAt,
+    )
+    if (probes.length > 1) assert.ok(probes[1]!.at - probes[0]!.at >= 1_990, 'the second waits for the first')
+    await rig.sandbox.behave({}, sidOf(0))
+    await rig.until('settled', async () => {
+      const { delivered = 0, ...others } = await rig.counts()
+      const rest = Object.values(others).reduce((sum, count) => sum + count, 0)
+      return delivered > 0 && rest === 0
+    })
+    await rig.check(2)
   })
-  await rig.sandbox.behave({ odds: { fail: 1 } }, sidOf(0))
-  await rig.post(60)
-  const status = async (): Promise<string> => (await rig.accounts())[0]!.status
-  await rig.until('open', async () => (await status()) === 'open')
-  await rig.sandbox.behave({ latency: 2_000 }, sidOf(0))
-  await rig.post(20)
-  await rig.until('half open', async () => {
-    if ((await status()) === 'open') await rig.post(2)
-    return (await status()) === 'half_open'
-  })
-  await rig.site.kill()
-  // The breaker is half open before its probe leaves, and the last bytes of the killed process may still be on their way.
-  await rig.sandbox.calls()
-  const deadAt = Date.now()
-  await rig.site.start()
-  assert.notEqual(await status(), 'healthy', 'an answer that is lost with the process says nothing')
-  await rig.post(20)
-  await rig.until('closed', async () => {
-    if ((await status()) === 'open') await rig.post(2)
-    return (await status()) === 'healthy'
-  })
-  const probes = (await rig.sandbox.calls()).filter(({ account, at }) => account === sidOf(0) && at > deadAt)
-  if (probes.length > 1) assert.ok(probes[1]!.at - probes[0]!.at >= 1_990, 'the second waits for the first')
-  await rig.sandbox.behave({}, sidOf(0))
-  await rig.until('settled', async () => {
-    const { delivered = 0, ...others } = await rig.counts()
-    const rest = Object.values(others).reduce((sum, count) => sum + count, 0)
-    return delivered > 0 && rest === 0
-  })
-  await rig.check(2)
-})
 
-test('killed during load shedding: shed notifications are on record and return', async (t) => {
-  const accounts = 6
-  const rig = await setUp(t, { accounts, pool: { shedAfter: '300ms' } })
-  for (const index of [0, 1])
-    await rig.sandbox.behave({ rates: [{ max: 1, windowMs: 60_000 }], retryAfter: '4' }, sidOf(index))
-  await rig.post(200)
-  await rig.until('shedding', async () => ((await rig.deadLetters()).shed ?? 0) > 0)
-  await rig.restart()
-  for (const index of [0, 1]) await rig.sandbox.behave({}, sidOf(index))
-  await rig.until('delivered', delivered(rig, 200))
-  await calledWhileBlocked(rig, accounts, 1)
-  await rig.check(accounts)
+  test('killed during load shedding: shed notifications are on record and return', async (t) => {
+    const accounts = 6
+    const rig = await setUp(t, { accounts, pool: { shedAfter: '300ms' } })
+    for (const index of [0, 1])
+      await rig.sandbox.behave({ rates: [{ max: 1, windowMs: 60_000 }], retryAfter: '4' }, sidOf(index))
+    await rig.post(200)
+    await rig.until('shedding', async () => ((await rig.deadLetters()).shed ?? 0) > 0)
+    await rig.restart()
+    for (const index of [0, 1]) await rig.sandbox.behave({}, sidOf(index))
+    await rig.until('delivered', delivered(rig, 200))
+    await calledWhileBlocked(rig, accounts, 1)
+    await rig.check(accounts)
+  })
 })
