@@ -1,5 +1,6 @@
 /** Connections that end while something is under way: the record tells what became of it, and nothing is stuck. */
 import assert from 'node:assert/strict'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { after, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { needs } from '../../../../../scripts/services/needs.ts'
@@ -16,6 +17,50 @@ const cut = (url: string): Promise<unknown> =>
       WHERE a.application_name = 'sluice' AND l.locktype = 'advisory' AND l.classid = hashtext('sluice alone')::oid
         AND l.objid = hashtext(current_schema())::oid`,
   )
+
+/** Stands between the store and the server, and can lose the answer to one statement together with its connection. */
+async function startProxy(url: string) {
+  const target = new URL(url)
+  let losing: string | undefined
+  const sockets = new Set<Socket>()
+  const server = createServer((client) => {
+    const behind = connect(Number(target.port), target.hostname)
+    let isLost = false
+    for (const socket of [client, behind]) {
+      sockets.add(socket)
+      socket.on('error', () => {})
+      socket.on('close', () => {
+        client.destroy()
+        behind.destroy()
+      })
+    }
+    client.on('data', (bytes) => {
+      if (losing !== undefined && bytes.includes(losing)) {
+        losing = undefined
+        isLost = true
+      }
+      behind.write(bytes)
+    })
+    behind.on('data', (bytes) => {
+      // The answer has come, so the statement is done.
+      if (isLost) client.destroy()
+      else client.write(bytes)
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const through = new URL(url)
+  through.port = String((server.address() as AddressInfo).port)
+  return {
+    url: through.href,
+    loseAnswerOf(text: string): void {
+      losing = text
+    },
+    close(): void {
+      for (const socket of sockets) socket.destroy()
+      server.close()
+    },
+  }
+}
 
 const isUncertain = (error: unknown): boolean => error instanceof SluiceError && error.isUncertain
 
@@ -75,24 +120,41 @@ describe('a lost connection to PostgreSQL', needs('postgres'), () => {
     assert.ok(uncertain > 0, 'no answer was lost')
   })
 
-  test('gives what a lost claim took to the next one', async (t) => {
-    const url = schemaUrl('claims')
-    const clock = stillClock(epoch)
-    const store = await openAt(url, clock)
-    t.after(() => store.close())
-    const list = Array.from({ length: 30 }, () => someNotification({ status: 'scheduled' }))
-    assert.ok((await store.commit({ accept: list })).applied)
-    const claimed = new Set<string>()
-    for (let round = 0; claimed.size < 30; round += 1) {
-      assert.ok(round < 60, `${claimed.size} of 30 were given`)
-      const claiming = store.claimDue(epoch + 10, 3).catch(() => [])
-      if (round % 2 === 0) await cut(url)
-      for (const { id } of await claiming) {
-        assert.ok(!claimed.has(id), 'given twice')
-        claimed.add(id)
-      }
-      if (round % 2 === 0) await sleep(20)
+  test('knows a commit as applied whose answer alone was lost', async (t) => {
+    const proxy = await startProxy(schemaUrl('answers'))
+    const store = await openAt(proxy.url, stillClock(epoch))
+    t.after(() => store.close().finally(proxy.close))
+    for (let round = 0; round < 5; round += 1) {
+      const change = { accept: [someNotification()] }
+      proxy.loseAnswerOf('write true')
+      await assert.rejects(store.commit(change), isUncertain)
+      assert.equal(await store.isApplied(change), true)
+      assert.ok((await store.commit({ accept: [someNotification()] })).applied)
     }
+  })
+
+  test('gives what a lost claim took to the next one', async (t) => {
+    const proxy = await startProxy(schemaUrl('claims'))
+    const store = await openAt(proxy.url, stillClock(epoch))
+    t.after(() => store.close().finally(proxy.close))
+    const list = Array.from({ length: 9 }, () => someNotification({ status: 'scheduled' }))
+    assert.ok((await store.commit({ accept: list })).applied)
+    const claimed: string[] = []
+    for (let round = 0; round < 3; round += 1) {
+      proxy.loseAnswerOf('claim_due')
+      await assert.rejects(store.claimDue(epoch + 10, 3), { code: 'STORE_UNAVAILABLE' })
+      // The server frees the place of the lost connection a moment later.
+      for (let page: readonly { id: string }[] = [], tries = 0; page.length === 0; tries += 1) {
+        assert.ok(tries < 100, 'the claim is lost for good')
+        page = await store.claimDue(epoch + 10, 3).catch(() => [])
+        claimed.push(...page.map(({ id }) => id))
+        if (page.length === 0) await sleep(20)
+      }
+    }
+    assert.deepEqual(
+      claimed,
+      list.map(({ id }) => id),
+    )
   })
 
   test('counts what was begun when a process ended as perhaps sent, and only that', async () => {
