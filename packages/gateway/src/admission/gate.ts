@@ -106,7 +106,6 @@ export function createGate(options: GateOptions): Admitting {
     scheduler,
     evaluator,
     closer,
-    forbiddenHours,
     clock,
     onError,
   })

@@ -30,10 +30,12 @@ export interface HoldOrderOptions {
 export type SettleHeld = (subject: Subject) => Promise<void>
 
 /**
- * Newcomers are held up while so many are decided anew: some 2 ms each. Where more wait in one subject, each that is
- * stopped goes behind the others (moving-up.ts).
+ * Newcomers are held up while so many are decided anew: some 2 ms each. Where more wait in one subject, the walk
+ * brings each that is stopped behind the others (hold-walk.ts).
  */
 const decidedMax = 128
+/** One more try for each notification that ends while the others are booked; after these the pass that follows decides. */
+const triesMax = 4
 
 export function createHoldOrder(options: HoldOrderOptions): SettleHeld {
   const { store, ledger, state, limiter, movingUp, policy, recipients, forbiddenHours, review, onError } =
@@ -58,10 +60,24 @@ export function createHoldOrder(options: HoldOrderOptions): SettleHeld {
     const waiting = (await waitingIn(subject)) ?? []
     const first = waiting.findIndex((each) => each.dueAt < (forbiddenHours.heldUntil(each) ?? 0))
     if (first < 0) return
+    const ids = new Set(waiting.slice(first).map(({ id }) => id))
+    await bookInOrder(subject, waiting.slice(first))
+    for (let tries = 1; tries < triesMax; tries += 1) {
+      const left = ((await waitingIn(subject)) ?? []).filter(({ id }) => ids.has(id))
+      // The place of one that ended meanwhile went to whoever was booked next: a later one may have taken it.
+      if (left.length === ids.size) return
+      ids.clear()
+      for (const { id } of left) ids.add(id)
+      await bookInOrder(subject, left)
+    }
+  }
+
+  /** Frees the places of these notifications, and books each again in the order in which they are given. */
+  async function bookInOrder(subject: Subject, waiting: readonly Notification[]): Promise<void> {
     const moved: Notification[] = []
     const places: ((isFree: boolean) => Promise<void>)[] = []
     try {
-      for (const notification of waiting.slice(first)) {
+      for (const notification of waiting) {
         const { status, undecided, attempts, tenant, to } = notification
         // One that was sent before counts for that, and waits for its retry alone.
         if (status === 'digesting' || undecided === true || attempts > 0) continue

@@ -3,7 +3,7 @@
  * or suppressed, a preference or the policy became wider. While a subject is settled it is paused, so that no newcomer
  * takes a place before those who wait: each of them, in the order of acceptance, is booked anew where its limits admit
  * it earlier, again and again until nobody gains. Each step brings one to an earlier instant, so that it comes to an
- * end. Nobody is moved to a later instant here, except behind the hold of an operator.
+ * end. Nobody is moved to a later instant here.
  */
 
 import { concernsAll } from '../errors.ts'
@@ -17,7 +17,6 @@ import type { DigestCloser } from './digests/digest-closer.ts'
 import type { Evaluator } from './evaluate.ts'
 import { comesBefore, createMoveUpTurn, type MoveUpTurn } from './move-up-turn.ts'
 import { createMoveUpWriter } from './move-up-writer.ts'
-import type { ForbiddenHours } from './quiet-hours.ts'
 import { findOrNobody, type RecipientCache } from './recipient-cache.ts'
 import { createRests } from './rests.ts'
 import { createStartWalk, type Review } from './start-walk.ts'
@@ -32,7 +31,6 @@ export interface MovingUpOptions {
   readonly scheduler: Pick<Scheduler, 'place' | 'recover'>
   readonly evaluator: Pick<Evaluator, 'advance' | 'evaluate' | 'preview'>
   readonly closer: DigestCloser
-  readonly forbiddenHours: Pick<ForbiddenHours, 'heldUntil'>
   readonly clock: Clock
   readonly onError: (what: string, error: unknown) => void
 }
@@ -270,10 +268,6 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     if (isLeftElsewhere(subject, each)) return anyInstant
     if (notification.undecided === true) {
       await rescue(each)
-      return anyInstant
-    }
-    if (notification.dueAt < (options.forbiddenHours.heldUntil(notification) ?? 0)) {
-      await reviewing?.(notification)
       return anyInstant
     }
     const verdict = await evaluator.advance(each)

@@ -241,7 +241,11 @@ export function createRedecision(options: RedecisionOptions): Redecision {
    * quiet now is reserved again for later. One that may leave earlier moves up afterwards. Returns `conflicted` after a
    * concurrent change: then its reservation was cancelled, and it is reserved again in any case.
    */
-  async function reviewOnce(recorded: Notification, isReleased: boolean): Promise<true | Conflicted> {
+  async function reviewOnce(
+    recorded: Notification,
+    isReleased: boolean,
+    leavesHeld: boolean,
+  ): Promise<true | Conflicted> {
     const recipient = await recipients.find(recorded.tenant, recorded.to.id)
     const live = ledger.live(recorded.id)
     if (live?.status === 'sending') return true
@@ -252,7 +256,9 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     const holds =
       notification.status !== 'digesting' && notification.undecided !== true && notification.attempts === 0
     const leavesAt = Math.max(clock.now(), notification.dueAt)
-    const isForbidden = holds && forbiddenHours.reasonAt(notification, recipient, leavesAt) !== undefined
+    const forbidden = holds ? forbiddenHours.reasonAt(notification, recipient, leavesAt) : undefined
+    // The walk of a hold brings it behind that in the order of acceptance; alone it would lose its place to later ones.
+    const isForbidden = forbidden !== undefined && !(leavesHeld && forbidden === 'held')
     if (!refused && !isForbidden && !(isReleased && holds)) return true
     try {
       const mode = { holds: true, ...(refused ? {} : { patient: true, waited: true }) }
@@ -263,12 +269,12 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     }
   }
 
-  async function review(waiting: Notification, released = false): Promise<void> {
+  async function review(waiting: Notification, released = false, leavesHeld = false): Promise<void> {
     let recorded: Notification | undefined = waiting
     let isReleased = released
     await retryOnConflict(async () => {
       if (recorded === undefined || isFinal(recorded.status) || recorded.status === 'dead') return true
-      const result = await reviewOnce(recorded, isReleased)
+      const result = await reviewOnce(recorded, isReleased, leavesHeld)
       if (result === conflicted) recorded = await store.notification(waiting.tenant, waiting.id)
       isReleased = result === conflicted
       return result
@@ -281,7 +287,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     for (let cursor: string | null | undefined; cursor !== null; ) {
       const page: Page<Notification> = await store.waiting(tenant, id, cursor ?? null, reviewedAtOnce)
       for (const notification of page.items)
-        await review(notification).catch((error: unknown) => {
+        await review(notification, false, true).catch((error: unknown) => {
           failed ??= { error }
         })
       cursor = page.nextCursor

@@ -122,16 +122,18 @@ test('at a later instant the places that are free by then admit the notification
 })
 
 test('a notification on record is decided as if it were sent again, and does not count itself', async () => {
-  const harness = await createHarness({ policy: { ...wide, deduplication: { window: '1h' } } })
+  // One a day: counted itself, it would leave a day later.
+  const limits = [{ ...wide.limits[0], max: ['1/day'] }]
+  const harness = await createHarness({ policy: { version: 1, limits, deduplication: { window: '1h' } } })
   const posted: Notification[] = []
-  for (let count = 0; count < 3; count += 1) posted.push(await harness.post({ recipient: 'ada' }))
-  const third = await harness.notification(posted[2]!.id)
-  assert.equal(third.status, 'scheduled')
+  for (let count = 0; count < 2; count += 1) posted.push(await harness.post({ recipient: 'ada' }))
+  const second = await harness.notification(posted[1]!.id)
+  assert.equal(second.status, 'scheduled')
   const { now, then } = await preview(harness, {
-    notification: third,
+    notification: second,
     policy: compilePolicy({ version: 1, limits: [{ ...wide.limits[0], max: ['5/day'] }] }),
   })
-  assert.deepEqual([now.decision.outcome, now.decision.at], ['delay', third.dueAt])
+  assert.deepEqual([now.decision.outcome, now.decision.at], ['delay', second.dueAt])
   assert.equal(then.decision.outcome, 'send')
   await harness.stop()
 })

@@ -111,7 +111,7 @@ export function createDueIndex({ db, segmentRows = defaultRows }: DueIndexOption
 
   /**
    * The first places of those in memory, in no order. The instant of the last of them is found by sorting numbers alone:
-   * 8 ms for the 98,000 rows of three segments.
+   * some 20 ms of CPU for the 98,000 rows of three segments.
    */
   function earliestInMemory(after: Place, until: number, limit: number): readonly Place[] {
     const instants: number[] = []

@@ -75,6 +75,12 @@ test('a page in the order of sendAt examines 2,000 places, and its cursor is for
     items.map(({ dueAt }) => dueAt - epoch),
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
   )
+  // A place that the row has left meanwhile is not in the list.
+  const db = new DatabaseSync(join(folder, 'due.db'), { readOnly: true })
+  const { listDue } = prepareQueries({ db, key: hashKeyOf(db), cursors: createCursors(db) })
+  assert.equal(listDue(query, [[epoch, 1]]).rows.length, 1)
+  assert.equal(listDue(query, [[epoch - 1, 1]]).rows.length, 0)
+  db.close()
   const newest = await store.list({ tenant: 'other', limit: 10 })
   for (const wrong of [
     { ...query, cursor: newest.nextCursor! },
