@@ -223,7 +223,8 @@ describe('throttle queues of four processes', () => {
       [300, 800],
     )
     assert.ok(counts.lost >= 2, 'the replica took over, and the old master again')
-    assert.ok(record.generation > counts.lost, `the queues were filled ${record.generation} times`)
+    // Once at the start and once behind each takeover, but for the last: nobody may have asked after it.
+    assert.ok(record.generation >= counts.lost, `the queues were filled ${record.generation} times`)
   })
 })
 
