@@ -249,6 +249,9 @@ export const requestsSchema = Type.Object(
         tookMs: Type.Number(),
         bytes: Type.Integer(),
         errors: Type.Array(Type.Object({ path: Type.String(), message: Type.String() })),
+        notificationId: Type.Optional(
+          Type.String({ description: 'That the request names, or that was queued with a 429.' }),
+        ),
         idempotencyKey: Type.Optional(Type.String()),
         recipient: Type.Optional(Type.String()),
       }),

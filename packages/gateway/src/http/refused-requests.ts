@@ -11,6 +11,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The error with which the request was answered. */
     refusal?: SluiceError
+    /** The id of the notification that was queued though the answer is 429. */
+    notificationId?: string
   }
 }
 
@@ -28,6 +30,8 @@ interface LoggedRequest {
   /** Bytes of the body as it was received. */
   readonly bytes: number
   readonly errors: readonly { readonly path: string; readonly message: string }[]
+  /** The notification that the request names, or that it has queued. */
+  readonly notificationId?: string
   readonly idempotencyKey?: string
   readonly recipient?: string
 }
@@ -81,6 +85,8 @@ export function createRefusedRequests({
     const { refusal, caller, method, received, body, headers } = request
     const recipient = recipientOf(body)
     const key = headers['idempotency-key']
+    const code = refusal?.code ?? request.problem
+    const notificationId = request.notificationId ?? idInPath(request)
     keep({
       requestId: request.id,
       at: clock.now(),
@@ -88,10 +94,11 @@ export function createRefusedRequests({
       method,
       route: request.routeOptions.url ?? '',
       status,
-      ...(refusal === undefined ? {} : { code: refusal.code }),
+      ...(code === undefined ? {} : { code }),
       tookMs: Math.round(reply.elapsedTime * 10) / 10,
       bytes: received?.length ?? 0,
       errors: (refusal?.errors ?? []).slice(0, errorsMax).map(({ path, message }) => ({ path, message })),
+      ...(notificationId === undefined ? {} : { notificationId }),
       ...(typeof key === 'string' ? { idempotencyKey: key.slice(0, 255) } : {}),
       ...(recipient === undefined ? {} : { recipient }),
     })
@@ -118,6 +125,11 @@ export function createRefusedRequests({
       return found
     },
   }
+}
+
+function idInPath({ params, routeOptions }: FastifyRequest): string | undefined {
+  if (routeOptions.url?.includes('/notifications/:id') !== true) return undefined
+  return (params as { id: string }).id.slice(0, 128)
 }
 
 /** The recipient's id in the body of a notification. */

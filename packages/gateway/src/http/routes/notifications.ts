@@ -162,7 +162,8 @@ export function headed(reply: FastifyReply, answer: Answer, wallNow: number): st
   reply.code(answer.status).header('content-type', answer.status < 400 ? jsonType : problemType)
   if (answer.status === 429) {
     reply.request.problem = 'RATE_LIMIT_EXCEEDED'
-    const { sendAt } = JSON.parse(answer.body) as { sendAt: string }
+    const { sendAt, notificationId } = JSON.parse(answer.body) as { sendAt: string; notificationId: string }
+    reply.request.notificationId = notificationId
     reply.header('retry-after', retryAfterSeconds(Date.parse(sendAt) - wallNow))
   }
   if (answer.replayed === true) reply.header('idempotency-replayed', 'true')

@@ -178,6 +178,33 @@ test('the summary of dead letters has at most 200 groups', async () => {
   assert.deepEqual(other.body.groups, [])
 })
 
+test('a request that a 429 queued, and one that names a notification, are listed with its id', async () => {
+  const stub = await startStub({ parts: { keepsAllRequests: true } })
+  const at = Date.now() + 17_500
+  stub.verdict = () => ({
+    status: 'scheduled',
+    queuedBehind: 'tenant',
+    decision: { outcome: 'delay', reason: 'tenant_limit', at, policyVersion: 'p1', rules: [] },
+  })
+  const message = {
+    recipient: { id: 'u', email: 'ada@example.com' },
+    channel: 'email',
+    category: 'product',
+    content: { subject: 's', text: 't' },
+  }
+  const queued = await stub.ask('POST', '/notifications', message)
+  assert.equal(queued.status, 429)
+  await stub.ask('GET', '/notifications/01ABC')
+  const { body } = await stub.ask('GET', '/requests')
+  assert.deepEqual(
+    body.items.slice(0, 2).map(({ code, notificationId }) => [code, notificationId]),
+    [
+      ['NOT_FOUND', '01ABC'],
+      ['RATE_LIMIT_EXCEEDED', queued.body.notificationId],
+    ],
+  )
+})
+
 test('every request is listed where all of them are logged, else those that were refused or failed', async () => {
   for (const keepsAllRequests of [true, false]) {
     const own = await startStub({ parts: { keepsAllRequests } })

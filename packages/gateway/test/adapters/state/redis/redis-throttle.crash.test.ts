@@ -223,8 +223,8 @@ describe('throttle queues of four processes', () => {
       [300, 800],
     )
     assert.ok(counts.lost >= 2, 'the replica took over, and the old master again')
-    // Once at the start and once behind each takeover, but for the last: nobody may have asked after it.
-    assert.ok(record.generation >= counts.lost, `the queues were filled ${record.generation} times`)
+    // Fewer times than there were takeovers: a master that no process reached in its time is noticed by none.
+    assert.ok(record.generation > 3, `the queues were filled ${record.generation} times`)
   })
 })
 
