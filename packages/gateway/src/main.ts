@@ -23,6 +23,10 @@ export const commands: Readonly<Record<string, Command>> = {
     summary: 'Validate configuration, policy and templates, print what is in force',
     load: () => import('./cli/check.ts'),
   },
+  migrate: {
+    summary: 'Complete the schema of a store on a server, as its owner',
+    load: () => import('./cli/migrate.ts'),
+  },
   simulate: {
     summary: 'Run a scenario in virtual time, without protection and under one or two policies',
     load: () => import('./cli/simulate.ts'),

@@ -1,30 +1,22 @@
 /** Looks at a server without changing anything: `sluice check` tells what a start will find. */
 import type { PostgresAddress } from './address.ts'
-import { type Connection, connect } from './connection.ts'
+import { type Connection, connect, type Db } from './connection.ts'
 import { inspect } from './migrate.ts'
-import { noRight, startFault } from './postgres-errors.ts'
+import { mayNotMigrate, noRight, startFault } from './postgres-errors.ts'
 
 /**
  * Connects, and describes the server and the schema in a sentence.
  * @throws SluiceError INVALID_CONFIG where a start would end with it
  */
 export async function lookAt(address: PostgresAddress): Promise<string> {
-  const { schema, database, ssl } = address
+  const { schema, ssl } = address
   let connection: Connection | undefined
   try {
     connection = await connect(address)
-    const { version, schemaVersion, known } = await inspect(connection, address)
-    const [rights] = await connection.query<{ creates: boolean; owns: boolean | null; exists: boolean }>(
-      `SELECT has_database_privilege(current_database(), 'CREATE') AS creates,
-        (SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = $1) AS owns,
-        EXISTS (SELECT FROM pg_namespace WHERE nspname = $1) AS exists`,
-      [schema],
-    )
-    if (rights!.exists ? rights!.owns === false : !rights!.creates)
-      throw noRight(
-        address,
-        `no right to create in ${rights!.exists ? `schema ${schema}` : `database ${database}`}`,
-      )
+    const { version, schemaVersion, known, missing, owner, mayMigrate } = await inspect(connection, address)
+    if (missing.length > 0 && !mayMigrate)
+      throw mayNotMigrate(address, { owner, steps: schemaVersion, all: known })
+    if (missing.length === 0) await checkRights(connection, address)
     const state =
       schemaVersion === undefined
         ? 'will be created'
@@ -37,4 +29,15 @@ export async function lookAt(address: PostgresAddress): Promise<string> {
   } finally {
     await connection?.close()
   }
+}
+
+/** @throws SluiceError INVALID_CONFIG where the user lacks a right on a table of the schema */
+async function checkRights(db: Db, address: PostgresAddress): Promise<void> {
+  const [table] = await db.query<{ name: string }>(
+    `SELECT relname AS name FROM pg_class WHERE relnamespace = to_regnamespace($1) AND relkind = 'r'
+      AND relname <> 'migration' AND NOT (has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')
+        AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE')) ORDER BY relname LIMIT 1`,
+    [address.schema],
+  )
+  if (table !== undefined) throw noRight(address, `permission denied for table ${table.name}`)
 }

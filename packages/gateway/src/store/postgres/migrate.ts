@@ -1,12 +1,17 @@
 /** Brings the schema up to date, one process at a time, and checks that the server can carry it. */
 import { readdirSync, readFileSync } from 'node:fs'
+import pg from 'pg'
 import { SluiceError } from '../../errors.ts'
 import type { PostgresAddress } from './address.ts'
 import type { Db } from './connection.ts'
+import { mayNotMigrate } from './postgres-errors.ts'
 
 const folder = new URL('./migrations/', import.meta.url)
 /** Older servers lack what the schema uses, and have no more support. */
 const oldest = 14
+
+/** A migration takes as long as its tables are large; it is given up after an hour, ms. */
+const migrationMs = 3_600_000
 
 /** The server and the schema as they are before a start. */
 export interface Inspection {
@@ -15,6 +20,12 @@ export interface Inspection {
   readonly schemaVersion: number | undefined
   /** Migrations that this version of Sluice has. */
   readonly known: number
+  /** The files of the migrations that the schema lacks. */
+  readonly missing: readonly string[]
+  /** The owner of the schema; undefined where there is no schema. */
+  readonly owner: string | undefined
+  /** True where the user of this connection may create the schema or complete it. */
+  readonly mayMigrate: boolean
 }
 
 const filesOf = (): readonly string[] =>
@@ -45,32 +56,83 @@ export async function inspect(db: Db, { shown, schema }: PostgresAddress): Promi
       'INVALID_CONFIG',
       `The schema "${schema}" at ${shown} is of a newer version of Sluice (${schemaVersion}, this one knows ${known}): run that version.`,
     )
-  return { version: server!.shownVersion, schemaVersion, known }
+  const [namespace] = await db.query<{ owner: string; may: boolean }>(
+    `SELECT pg_get_userbyid(n.nspowner) AS owner, has_schema_privilege(n.oid, 'CREATE')
+        AND (c.oid IS NULL OR pg_has_role(c.relowner, 'USAGE')) AS may
+      FROM pg_namespace n LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'migration'
+      WHERE n.nspname = $1`,
+    [schema],
+  )
+  const [database] = await db.query<{ may: boolean }>(
+    "SELECT has_database_privilege(current_database(), 'CREATE') AS may",
+  )
+  return {
+    version: server!.shownVersion,
+    schemaVersion,
+    known,
+    missing: filesOf().slice(schemaVersion ?? 0),
+    owner: namespace?.owner,
+    mayMigrate: namespace?.may ?? database!.may,
+  }
 }
 
-/** @throws SluiceError INVALID_CONFIG where the server or its schema does not serve */
-export async function migrate(db: Db, address: PostgresAddress): Promise<void> {
+/**
+ * Completes the schema; one that is complete is left alone, without a statement that defines anything.
+ *
+ * @returns the files of the migrations that were applied
+ * @throws SluiceError INVALID_CONFIG where the server or its schema does not serve, or the user may not complete it
+ */
+export async function migrate(db: Db, address: PostgresAddress): Promise<readonly string[]> {
   const { schema } = address
-  const { schemaVersion, known: all } = await inspect(db, address)
-  if (schemaVersion === all) return
+  const { schemaVersion, known: all, missing, owner, mayMigrate } = await inspect(db, address)
+  if (missing.length === 0) return []
+  if (!mayMigrate) throw mayNotMigrate(address, { owner, steps: schemaVersion, all })
+  const applied: string[] = []
   await db.query('BEGIN')
   try {
+    await db.query('SET LOCAL statement_timeout = 0')
     await db.query("SELECT pg_advisory_xact_lock(hashtext('sluice migrations'), hashtext($1))", [schema])
     // A schema that the operator has made needs no right on the database.
     const [known] = await db.query('SELECT FROM pg_namespace WHERE nspname = $1', [schema])
     if (known === undefined) await db.query(`CREATE SCHEMA ${schema}`)
     await db.query('CREATE TABLE IF NOT EXISTS migration (version int PRIMARY KEY)')
+    // Another process may have completed it while this one waited for the lock.
     const version = (await versionOf(db, schema))!
     for (const [index, name] of filesOf().entries()) {
       if (index < version) continue
-      await db.query(readFileSync(new URL(name, folder), 'utf8'))
+      const text = readFileSync(new URL(name, folder), 'utf8')
+      await db.query(text, undefined, { answerMs: migrationMs })
       await db.query('INSERT INTO migration VALUES ($1)', [index + 1])
+      applied.push(name)
     }
     await db.query('COMMIT')
   } catch (error) {
     await db.query('ROLLBACK').catch(() => {})
     throw error
   }
+  return applied
+}
+
+/**
+ * The statements by which the owner of a schema gives a role the rights to run a gateway, also on what later migrations
+ * of this owner add: rows and functions, and no right to define anything.
+ */
+export function grantsFor({ schema }: Pick<PostgresAddress, 'schema'>, role: string): readonly string[] {
+  const name = pg.escapeIdentifier(role)
+  const rights = [
+    ['SELECT, INSERT, UPDATE, DELETE', 'TABLES'],
+    ['USAGE, SELECT', 'SEQUENCES'],
+    ['EXECUTE', 'FUNCTIONS'],
+  ] as const
+  return [
+    `GRANT USAGE ON SCHEMA ${schema} TO ${name}`,
+    ...rights.map(([right, what]) => `GRANT ${right} ON ALL ${what} IN SCHEMA ${schema} TO ${name}`),
+    // A gateway reads how far the schema is, and never says so itself.
+    `REVOKE INSERT, UPDATE, DELETE ON ${schema}.migration FROM ${name}`,
+    ...rights.map(
+      ([right, what]) => `ALTER DEFAULT PRIVILEGES IN SCHEMA ${schema} GRANT ${right} ON ${what} TO ${name}`,
+    ),
+  ]
 }
 
 /** The number of migrations that the schema has; undefined where it has no table of them. */

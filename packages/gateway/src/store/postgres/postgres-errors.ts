@@ -63,17 +63,38 @@ export const unreachable = ({ shown }: Pick<PostgresAddress, 'shown'>, cause: un
 export const closed = ({ shown }: Pick<PostgresAddress, 'shown'>): SluiceError =>
   new SluiceError('STORE_UNAVAILABLE', `The store ${shown} is closed.`, { retryAfterMs })
 
+/** The two ways out of a missing right: the owner grants rights to run, or the user owns the schema. */
+const rightsOf = ({ user, schema }: PostgresAddress): string =>
+  `The owner of the schema "${schema}" gives it the rights to run: sluice migrate --grant ${user}. Or it needs to own the schema: CREATE SCHEMA ${schema} AUTHORIZATION "${user}".`
+
 /** The error of a user without the rights that the gateway needs. */
-export const noRight = (
-  { shown, user, schema }: PostgresAddress,
-  said: string,
-  cause?: unknown,
-): SluiceError =>
+export const noRight = (address: PostgresAddress, said: string, cause?: unknown): SluiceError =>
   new SluiceError(
     'INVALID_CONFIG',
-    `The user "${user}" may not do what is needed at ${shown}: ${said}. It needs to own the schema "${schema}": CREATE SCHEMA ${schema} AUTHORIZATION "${user}".`,
+    `The user "${address.user}" may not do what is needed at ${address.shown}: ${said}. ${rightsOf(address)}`,
     { cause },
   )
+
+export interface LackingSchema {
+  /** The owner of the schema; undefined where there is no schema. */
+  readonly owner: string | undefined
+  /** The migrations that the schema has, and those that this version needs. */
+  readonly steps: number | undefined
+  readonly all: number
+}
+
+/** The error of a user who may not complete the schema. */
+export function mayNotMigrate(
+  address: PostgresAddress,
+  { owner, steps = 0, all }: LackingSchema,
+): SluiceError {
+  const { shown, user, schema } = address
+  if (owner === undefined) return noRight(address, `no right to create the schema "${schema}"`)
+  return new SluiceError(
+    'INVALID_CONFIG',
+    `The schema "${schema}" at ${shown} has ${steps} of ${all} steps, and the user "${user}" may not add the rest. Run "sluice migrate --grant ${user}" as "${owner}", who owns it: SLUICE_STORE may hold the address with that user.`,
+  )
+}
 
 /** The error that keeps the gateway from starting, with the way out. */
 export function startFault(error: unknown, address: PostgresAddress): Error {

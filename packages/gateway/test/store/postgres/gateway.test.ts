@@ -1,32 +1,17 @@
 /** A whole gateway over PostgreSQL, as a process of its own. */
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { needs } from '../../../../../scripts/services/needs.ts'
 import { createSite, type Site } from '../../child.ts'
 import { dropSchemas, schemaUrl } from './database.ts'
+import { sluice } from './sluice.ts'
 
-const bin = fileURLToPath(new URL('../../../bin/sluice.js', import.meta.url))
 const content = { subject: 'Hello', text: 'Hello' }
 const ada = { id: 'ada', email: 'ada@example.com' }
-
-/** Runs a command to its end. */
-function sluice(args: readonly string[], env: Readonly<Record<string, string>>) {
-  const cwd = mkdtempSync(join(tmpdir(), 'sluice-postgres-'))
-  const { status, stdout, stderr } = spawnSync(process.execPath, [bin, ...args], {
-    cwd,
-    env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', ...env },
-    encoding: 'utf8',
-    timeout: 60_000,
-  })
-  rmSync(cwd, { recursive: true, force: true })
-  return { status, out: stdout, err: stderr }
-}
 
 async function ended(site: Site, id: string): Promise<{ status: string; explanation: { sentence: string } }> {
   for (const until = performance.now() + 20_000; ; await sleep(50)) {

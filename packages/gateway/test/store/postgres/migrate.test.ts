@@ -1,0 +1,157 @@
+/** The schema and who may complete it: an owner, and a role that only runs gateways, on a real PostgreSQL. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import pg from 'pg'
+import { needs } from '../../../../../scripts/services/needs.ts'
+import { readPostgresAddress } from '../../../src/config/postgres-address.ts'
+import { connect } from '../../../src/store/postgres/connection.ts'
+import { grantsFor, inspect, migrate } from '../../../src/store/postgres/migrate.ts'
+import { createSite } from '../../child.ts'
+import { ask, dropSchemas, schemaUrl } from './database.ts'
+import { sluice } from './sluice.ts'
+
+const role = `runs_${process.pid}`
+
+const addressOf = (url: string) =>
+  readPostgresAddress(url, () => {
+    throw new Error('no files here')
+  })
+/** The address of the same schema for the role that only runs. */
+function asRole(url: string): string {
+  const changed = new URL(url)
+  changed.username = role
+  return changed.href
+}
+
+/** Runs a statement as the superuser of the tests. */
+async function asAdministrator(text: string): Promise<void> {
+  const client = new pg.Client({ connectionString: process.env.SLUICE_TEST_POSTGRES! })
+  await client.connect()
+  await client.query(text).finally(() => client.end())
+}
+
+/** Rows of the catalogue that a definition would add to or change. */
+const definitions = (url: string) =>
+  ask(
+    url,
+    `SELECT c.oid, c.relname, c.xmin::text FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace
+      UNION ALL SELECT p.oid, p.proname, p.xmin::text FROM pg_proc p WHERE p.pronamespace = current_schema()::regnamespace
+      ORDER BY 1`,
+  )
+
+describe('the schema on PostgreSQL', needs('postgres'), () => {
+  before(() => asAdministrator(`CREATE ROLE ${role} LOGIN`))
+  after(async () => {
+    await dropSchemas()
+    await asAdministrator(`DROP OWNED BY ${role}; DROP ROLE ${role}`)
+  })
+
+  test('a dry run names the steps and the statements, and changes nothing', async () => {
+    const url = schemaUrl('dry')
+    const { status, out, err } = sluice(['migrate', '--dry-run', '--grant', role], { SLUICE_STORE: url })
+    assert.equal(status, 0, err)
+    assert.match(out, /0 of \d+ steps\nto do: 0001-first\.sql\nto do: 0002-functions\.sql/)
+    assert.match(out, new RegExp(`to do: GRANT USAGE ON SCHEMA t_\\w+ TO "${role}";`))
+    assert.match(out, /Nothing was changed\.$/m)
+    assert.deepEqual(await ask(url, 'SELECT current_schema() AS name'), [{ name: null }])
+  })
+
+  test('a role that only runs gateways serves a complete schema, and defines nothing', async (t) => {
+    const url = schemaUrl('runs')
+    const done = sluice(['migrate', '--grant', role, '--json'], { SLUICE_STORE: url })
+    assert.equal(done.status, 0, done.err)
+    const { applied, known } = JSON.parse(done.out) as { applied: string[]; known: number }
+    assert.equal(applied.length, known)
+    const before = await definitions(url)
+    const site = await createSite(t, { config: { store: asRole(url) } })
+    await site.start()
+    const answer = await site.call('POST', '/api/v1/notifications', {
+      recipient: { id: 'ada', email: 'ada@example.com' },
+      channel: 'email',
+      content: { subject: 'Hello', text: 'Hello' },
+    })
+    assert.equal(answer.status, 202, answer.text)
+    assert.equal((await site.terminate()).code, 0)
+    assert.deepEqual(await definitions(url), before)
+    const again = sluice(['migrate'], { SLUICE_STORE: asRole(url) })
+    assert.deepEqual([again.status, again.err], [0, ''])
+    assert.match(again.out, /The schema is up to date\./)
+    const checked = sluice(['check'], { SLUICE_STORE: asRole(url) })
+    assert.match(checked.out, /is up to date/)
+  })
+
+  test('a role without rights is told what its owner runs, at the start and by check', async () => {
+    const url = schemaUrl('rights')
+    assert.equal(sluice(['migrate'], { SLUICE_STORE: url }).status, 0)
+    for (const command of ['serve', 'check', 'migrate']) {
+      const { status, err } = sluice([command], { SLUICE_STORE: asRole(url), SLUICE_HTTP_PORT: '0' })
+      assert.equal(status, 2, command)
+      assert.match(err, new RegExp(`permission denied for schema .+ sluice migrate --grant ${role}\\.`))
+    }
+    await ask(url, `GRANT USAGE ON SCHEMA ${new URL(url).searchParams.get('schema')} TO ${role}`)
+    await ask(url, `GRANT SELECT ON migration, notification TO ${role}`)
+    for (const command of ['serve', 'check']) {
+      const { status, err } = sluice([command], { SLUICE_STORE: asRole(url), SLUICE_HTTP_PORT: '0' })
+      assert.equal(status, 2, command)
+      assert.match(err, new RegExp(`permission denied for table .+ sluice migrate --grant ${role}\\.`))
+    }
+  })
+
+  test('a role that may not complete the schema names its owner and the command', async () => {
+    const url = schemaUrl('behind')
+    assert.equal(sluice(['migrate', '--grant', role], { SLUICE_STORE: url }).status, 0)
+    // The last step counts as not made: a gateway of a newer version would find that.
+    await ask(url, 'DELETE FROM migration WHERE version = (SELECT max(version) FROM migration)')
+    for (const command of ['serve', 'check', 'migrate']) {
+      const { status, err } = sluice([command], { SLUICE_STORE: asRole(url), SLUICE_HTTP_PORT: '0' })
+      assert.equal(status, 2, command)
+      assert.match(
+        err,
+        new RegExp(`has \\d+ of \\d+ steps, .+Run "sluice migrate --grant ${role}" as "postgres"`),
+      )
+    }
+  })
+
+  test('steps of a later version are usable by the role without another grant', async () => {
+    const url = schemaUrl('later')
+    const address = addressOf(url)
+    const connection = await connect(address)
+    await migrate(connection, address)
+    for (const statement of grantsFor(address, role)) await connection.query(statement)
+    await connection.query('CREATE TABLE of_later (id int)')
+    await connection.query(
+      'CREATE FUNCTION of_later() RETURNS bigint LANGUAGE sql AS $$ SELECT count(*) FROM of_later $$',
+    )
+    await connection.close()
+    const other = await connect(addressOf(asRole(url)))
+    await other.query('INSERT INTO of_later VALUES (1)')
+    assert.deepEqual(await other.query('SELECT of_later() AS n'), [{ n: 1 }])
+    await assert.rejects(other.query('INSERT INTO migration VALUES (99)'), /permission denied/)
+    await assert.rejects(other.query('CREATE TABLE mine (id int)'), /permission denied/)
+    await other.close()
+  })
+
+  test('two processes that complete a schema at once apply each step once', async () => {
+    const address = addressOf(schemaUrl('race'))
+    const connections = await Promise.all([connect(address), connect(address), connect(address)])
+    const applied = await Promise.all(connections.map((each) => migrate(each, address)))
+    const { missing, known } = await inspect(connections[0]!, address)
+    assert.deepEqual(missing, [])
+    assert.equal(applied.flat().length, known)
+    for (const each of connections) await each.close()
+  })
+
+  test('a file has nothing to migrate', () => {
+    const { status, out } = sluice(['migrate'], { SLUICE_STORE: 'sqlite:./data/sluice.db' })
+    assert.equal(status, 0)
+    assert.match(out, /is a file: each start completes it/)
+  })
+
+  test('a role that does not exist is refused before anything is done', async () => {
+    const url = schemaUrl('nobody')
+    const { status, err } = sluice(['migrate', '--grant', 'nobody-here'], { SLUICE_STORE: url })
+    assert.equal(status, 2)
+    assert.match(err, /There is no role "nobody-here".+createuser --pwprompt nobody-here/)
+    assert.deepEqual(await ask(url, 'SELECT current_schema() AS name'), [{ name: null }])
+  })
+})
