@@ -73,6 +73,11 @@ export interface AccountState {
   beginProbe(): boolean
   /** Gives the mark of the probe back: it was not made, or its result says nothing about the account. */
   abandonProbe(): void
+  /**
+   * Asked directly before the call is made. Returns the instant at which it counts: that of its token, or of another one
+   * where the slot of its own is over. Undefined where no call may be made with it any more; then the token is undone.
+   */
+  renew(takenAt: number, now: number): number | undefined
   /** Takes back a token without a call. */
   undo(takenAt: number): void
   /** Counts a call later than it was taken; returns the instant at which it counts. */

@@ -133,12 +133,11 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
     queue.giveBack(left.map(({ notification }) => notification))
   }
 
-  /** Tests if the right to send has ended, or meanwhile the account went out, a hold came, or it has expired. */
+  /** Tests if the right to send or the token has ended, the account went out, a hold came, or it has expired. */
   function isOver({ notification, notification: { expiresAt }, lease }: Attempt, until: number): boolean {
     const now = clock.now()
-    if (lease.probe ? lease.holder.isHeld(now) : lease.holder.isOut(now)) return true
     if (expiresAt !== undefined && expiresAt <= now) return true
-    return clock.monotonic() > until || rules.isHeld(notification)
+    return clock.monotonic() > until || rules.isHeld(notification) || !lease.mayCall(now)
   }
 
   /** Tests if a preference that was saved since the checks forbids to send it. */

@@ -183,6 +183,10 @@ export class PooledAccount implements AccountState {
     return this.#rate.take(now)
   }
 
+  renew(takenAt: number): number {
+    return takenAt
+  }
+
   undo(takenAt: number): void {
     this.#rate.undo(takenAt)
     this.#use?.undo()

@@ -70,6 +70,15 @@ export class Lease implements CountedLease {
     this.pool.undo(this)
   }
 
+  /** Tests directly before the call if it may be made: its account is not out, and its token is good. */
+  mayCall(now: number): boolean {
+    if (this.probe ? this.holder.isHeld(now) : this.holder.isOut(now)) return false
+    const takenAt = this.holder.renew(this.takenAt, now)
+    if (takenAt === undefined) return false
+    this.takenAt = takenAt
+    return true
+  }
+
   /** Counts the call in the rate at the instant at which it was written. */
   left(now: number): void {
     if (now - this.takenAt > lateMsMax) this.takenAt = this.holder.move(this.takenAt, now)

@@ -213,6 +213,10 @@ class MemberAccount implements AccountState {
     this.inFlight -= 1
   }
 
+  renew(takenAt: number): number {
+    return takenAt
+  }
+
   move(_takenAt: number, later: number): number {
     this.#shared.count(later)
     return later
