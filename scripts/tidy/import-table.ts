@@ -41,6 +41,7 @@ const core = [
   'heap.ts',
   'conflict.ts',
   'undo.ts',
+  'state-generation.ts',
   'policy/',
 ] as const
 const limits = ['@sluice/limits'] as const
@@ -89,6 +90,7 @@ const gateway: readonly ImportRow[] = [
   { module: 'heap.ts', values: [] },
   { module: 'conflict.ts', values: [] },
   { module: 'undo.ts', values: [] },
+  { module: 'state-generation.ts', values: [], types: ['ports.ts'] },
   { module: 'once-port.ts', values: [] },
   { module: 'notifier-port.ts', values: [] },
   { module: 'account-port.ts', values: [], types: ['provider-ports.ts', 'pool-reports.ts'] },

@@ -5,10 +5,18 @@
 
 /** A record that has changed since a change was computed. */
 export interface Conflict {
-  readonly kind: 'notification' | 'digest' | 'job' | 'answer' | 'content' | 'recipient' | 'member'
+  readonly kind:
+    | 'notification'
+    | 'digest'
+    | 'job'
+    | 'answer'
+    | 'content'
+    | 'recipient'
+    | 'generation'
+    | 'member'
   /**
-   * The id of the record; for an answer its Idempotency-Key. For `member` the name of this process: it was declared dead,
-   * and the store takes no more changes of it.
+   * The id of the record; for an answer its Idempotency-Key, for a generation its tenant. For `member` the name of this
+   * process: it was declared dead, and the store takes no more changes of it.
    */
   readonly key: string
 }

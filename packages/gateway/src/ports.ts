@@ -115,6 +115,13 @@ export interface StoredAnswer {
 
 export type AnswerKey = Pick<StoredAnswer, 'tenant' | 'module' | 'method' | 'path' | 'key'>
 
+/** The generation of a tenant's throttle queues or room under which a change was decided. */
+export interface TenantGeneration {
+  readonly tenant: string
+  readonly state: 'throttle' | 'room'
+  readonly number: number
+}
+
 /** Writes that are applied together or not at all. */
 export interface Change {
   /** New contents; each is kept as long as a notification or job refers to it. */
@@ -125,6 +132,8 @@ export interface Change {
   readonly recipients?: readonly Recipient[]
   /** The change applies only while these recipients have the versions under which it was decided (`isVersioned`). */
   readonly decidedFor?: readonly RecipientVersion[]
+  /** The change applies only while these are the newest generations of their states. */
+  readonly generations?: readonly TenantGeneration[]
   readonly answer?: StoredAnswer
   readonly jobs?: readonly JobWrite[]
   readonly accounts?: readonly AccountRecord[]

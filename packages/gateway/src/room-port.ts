@@ -29,12 +29,16 @@ export interface Occupancy {
 }
 
 /**
- * Room that was taken, with the function that gives it back, or the bound that has not enough and its present use. Room of
- * a fleet has the generation of its counts, to be compared in the commit: after their loss the store refuses earlier ones.
+ * Room that was taken, with the function that gives it back. Room of a fleet has the generation of its counts, to be
+ * compared in the commit: after their loss the store refuses earlier ones.
  */
-export type RoomTaken =
-  | { readonly giveBack: () => void; readonly generation?: number }
-  | { readonly full: keyof Occupancy; readonly used: number }
+export interface TakenRoom {
+  readonly giveBack: () => void
+  readonly generation?: number
+}
+
+/** Room that was taken, or the bound that has not enough and its present use. */
+export type RoomTaken = TakenRoom | { readonly full: keyof Occupancy; readonly used: number }
 
 export interface RoomState {
   /** Counts what this process has put on record, or taken off it. */

@@ -28,7 +28,7 @@ import type {
   Store,
   StoredAnswer,
 } from './ports.ts'
-import type { Occupancy, Room } from './room-port.ts'
+import type { Occupancy, Room, TakenRoom } from './room-port.ts'
 
 export type {
   AccountChanged,
@@ -348,10 +348,10 @@ export interface Ledger {
   /** The number of notifications pruned since the process began. */
   pruned(): number
   /**
-   * Takes room within the bounds of a tenant (architecture's invariant 7) or throws QUEUE_FULL; the returned function
-   * gives it back. A promise where other processes must be asked.
+   * Takes room within the bounds of a tenant (architecture's invariant 7) or throws QUEUE_FULL. A promise where other
+   * processes must be asked.
    */
-  takeRoom(tenant: string, room: Room): (() => void) | Promise<() => void>
+  takeRoom(tenant: string, room: Room): TakenRoom | Promise<TakenRoom>
   occupancy(tenant: string): Occupancy
 }
 

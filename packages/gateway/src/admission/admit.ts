@@ -12,9 +12,10 @@ import { SluiceError } from '../errors.ts'
 import { delayingLimit, isFinal, type Notification, type SharedContent } from '../model.ts'
 import type { Change, Conflict, Store } from '../ports.ts'
 import type { Admit, Admitted, Gate, Ledger, Room } from '../stages.ts'
+import { generationsOf } from '../state-generation.ts'
 import { type UndoList, withUndo } from '../undo.ts'
 import { accepted, type Candidate } from './candidate.ts'
-import { decidedFor, digestWrites, forgetConflicting } from './candidate-writes.ts'
+import { contentsOf, decidedFor, digestWrites, forgetConflicting } from './candidate-writes.ts'
 import type { CandidateFactory } from './candidates.ts'
 import type { OpenDigests } from './digests/open-digests.ts'
 import type { Evaluator } from './evaluate.ts'
@@ -50,11 +51,13 @@ export function createAdmit(options: AdmitOptions): Gate['admit'] {
     const notifications = candidates.map(accepted)
     const contents = contentsOf(candidates)
     const taking = ledger.takeRoom(caller.tenant, roomFor(notifications, contents, job !== undefined))
-    undo.always(taking instanceof Promise ? await taking : taking)
+    const room = taking instanceof Promise ? await taking : taking
+    undo.always(room.giveBack)
     const results = notifications.map(admitted)
     const change = {
       ...changeOf(request, candidates, { notifications, contents, results }),
       ...(store.isVersioned ? { decidedFor: decidedFor(candidates) } : {}),
+      ...generationsOf(caller.tenant, { throttle: passed?.generation, room: room.generation }),
     }
     const result = await ledger.commit(change)
     if (!result.applied) {
@@ -110,14 +113,6 @@ function changeOf(
     ...(answer === undefined ? {} : { answer: answer(results) }),
     ...(job === undefined ? {} : { jobs: [{ kind: 'move', ...job }] }),
   }
-}
-
-/** Collects the contents to be written, each once. At most as many as a batch has drafts, and nearly always one. */
-function contentsOf(candidates: readonly Candidate[]): readonly SharedContent[] {
-  const contents: SharedContent[] = []
-  for (const { content } of candidates)
-    if (content !== undefined && !contents.includes(content)) contents.push(content)
-  return contents
 }
 
 /** Counts the room that notifications need. The drafts of a job have held theirs in the queue since it was opened. */

@@ -1,12 +1,21 @@
 /**
- * The parts of a change that follow from its candidates besides their notifications: the digests that they join, and the
- * versions of the recipients for whom they were decided. After a conflict all that they were decided by is read again.
+ * The parts of a change that follow from its candidates besides their notifications: contents, the digests that they join,
+ * and the versions of the recipients for whom they were decided. After a conflict all that they were decided by is read again.
  */
 import { isAmong } from '../conflict.ts'
+import type { SharedContent } from '../model.ts'
 import type { Change, Conflict, DigestWrite } from '../ports.ts'
 import type { Candidate } from './candidate.ts'
 import type { OpenDigests } from './digests/open-digests.ts'
 import type { RecipientCache } from './recipient-cache.ts'
+
+/** Collects the contents to be written, each once. At most as many as a batch has drafts, and nearly always one. */
+export function contentsOf(candidates: readonly Candidate[]): readonly SharedContent[] {
+  const contents: SharedContent[] = []
+  for (const { content } of candidates)
+    if (content !== undefined && !contents.includes(content)) contents.push(content)
+  return contents
+}
 
 /** Builds one write for each digest that the candidates join, with the earliest closing time among them. */
 export function digestWrites(candidates: readonly Candidate[]): {

@@ -6,8 +6,9 @@ import { type Conflicted, conflicted, isAmong, retryOnConflict } from '../confli
 import { isFinal, type Notification, type Patch, type Recipient, revisionOf } from '../model.ts'
 import type { Notifier } from '../notifier-port.ts'
 import { recipientSubject } from '../policy/subject.ts'
-import type { Clock, LimitState, Page, Store } from '../ports.ts'
+import type { Clock, LimitState, Page, Store, TenantGeneration } from '../ports.ts'
 import type { Ledger, RecipientLimiter, Scheduler } from '../stages.ts'
+import { generationsOf } from '../state-generation.ts'
 import { type UndoList, withUndo } from '../undo.ts'
 import type { Candidate, EvaluationMode } from './candidate.ts'
 import { digestWrites, forgetConflicting } from './candidate-writes.ts'
@@ -44,8 +45,8 @@ export interface Redecision {
   resume(notifications: readonly Notification[]): Promise<void>
   /** Decides notifications whose turn in the throttle queue has come before their stored `dueAt`. */
   promote(tenant: string, ids: readonly string[]): Promise<void>
-  /** Decides a dead letter anew; false where the record has changed meanwhile. */
-  bringBack(dead: Notification): Promise<boolean>
+  /** Decides a dead letter anew, in room of this generation; false where the record has changed meanwhile. */
+  bringBack(dead: Notification, room?: number): Promise<boolean>
   /** Decides an item whose digest is not open: it joins another digest, or leaves. */
   adopt(item: Notification): Promise<boolean>
   /** Applies the recipient's preferences to a waiting notification, where the process died within `saveRecipient`. */
@@ -70,6 +71,8 @@ interface RedecisionMode extends EvaluationMode {
   readonly waitsUntil?: number
   /** It held a reservation in the limits, which is cancelled first. */
   readonly holds?: boolean
+  /** The generations of limiter state in which it is decided. */
+  readonly generations?: readonly TenantGeneration[]
 }
 
 export function createRedecision(options: RedecisionOptions): Redecision {
@@ -113,12 +116,15 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     let isWritten = true
     let turnedAt: number | undefined
     try {
-      const { passed, at } = await throttle.turn(notification)
+      const { passed, at, generation } = await throttle.turn(notification)
       if (passed) turnedAt = at
       isWritten = false
       isWritten = await redecide(
         notification,
-        passed ? {} : { waitsUntil: at },
+        {
+          ...(passed ? {} : { waitsUntil: at }),
+          ...generationsOf(notification.tenant, { throttle: generation }),
+        },
         passed ? { turnedAt: at } : {},
       )
     } finally {
@@ -179,7 +185,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     },
     undo: UndoList,
   ): Promise<boolean | Conflicted> {
-    const { waitsUntil, patch, path, ...mode } = decided
+    const { waitsUntil, patch, path, generations, ...mode } = decided
     const recipient = await recipients.find(before.tenant, before.to.id)
     const each: Candidate = { notification: { ...before, ...patch }, recipient }
     if (waitsUntil !== undefined) throttle.wait(each, waitsUntil)
@@ -187,10 +193,18 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     await evaluator.evaluate([each], undo, { ...mode, again: true, isHeldElsewhere })
     const verdict = each.verdict!
     const move = moveTo(before, clock.now(), { ...verdict, patch: { ...patch, ...verdict.patch } }, path)
-    const result = await ledger.commit({ moves: [move], ...digestWrites([each]) })
+    const result = await ledger.commit({
+      moves: [move],
+      ...digestWrites([each]),
+      ...(generations === undefined ? {} : { generations }),
+    })
     if (!result.applied) {
       forgetConflicting(options, [each], result.conflicts)
-      return isAmong(result.conflicts, 'notification', before.id) ? false : conflicted
+      // The limiter state was filled again: what it gave, such as a turn, must be asked for again.
+      const { id, tenant } = before
+      const isOver =
+        isAmong(result.conflicts, 'notification', id) || isAmong(result.conflicts, 'generation', tenant)
+      return isOver ? false : conflicted
     }
     undo.keep()
     handover([each], [move.after])
@@ -312,9 +326,10 @@ export function createRedecision(options: RedecisionOptions): Redecision {
         await all(ids.slice(from, from + promotedAtOnce).map((id) => promoteOne(tenant, id)))
     },
 
-    async bringBack(dead) {
+    async bringBack(dead, room) {
       try {
-        return await redecide(dead, { holds: true, patient: true }, { attempts: 0 })
+        const mode = { holds: true, patient: true, ...generationsOf(dead.tenant, { room }) }
+        return await redecide(dead, mode, { attempts: 0 })
       } catch (error) {
         retryLater(dead)
         throw error

@@ -6,6 +6,7 @@ import { boundFor } from '../bounds.ts'
 import { concernsAll, SluiceError } from '../errors.ts'
 import { type Channel, type DeadCause, deadCauses, type Notification } from '../model.ts'
 import type { DeadLetterQuery, Store } from '../ports.ts'
+import type { TakenRoom } from '../room-port.ts'
 import type { Ledger, RedriveLeft, RedriveRequest, RedriveResult } from '../stages.ts'
 import { withUndo } from '../undo.ts'
 
@@ -13,7 +14,7 @@ export interface RedriveOptions {
   readonly store: Pick<Store, 'notification' | 'deadLetters'>
   readonly ledger: Pick<Ledger, 'takeRoom'>
   /** Decides a dead letter anew and writes the move; false where the record has changed meanwhile. */
-  readonly bringBack: (dead: Notification) => Promise<boolean>
+  readonly bringBack: (dead: Notification, room?: number) => Promise<boolean>
   /** True where a pool serves the channel: without one nothing is redriven. */
   readonly serves: (channel: Channel) => boolean
   readonly onError: (what: string, error: unknown) => void
@@ -71,15 +72,17 @@ export function createRedrive({ store, ledger, bringBack, serves, onError }: Red
   /** Redrives one letter; undefined where it is queued or scheduled again, or would be. */
   async function redriveOne(dead: Notification, isDry: boolean): Promise<RedriveLeft['why'] | undefined> {
     return withUndo(onError, async (undo) => {
+      let room: TakenRoom
       try {
         // A committed notification counts in the ledger by itself.
         const taking = ledger.takeRoom(dead.tenant, roomFor(dead))
-        undo.always(taking instanceof Promise ? await taking : taking)
+        room = taking instanceof Promise ? await taking : taking
+        undo.always(room.giveBack)
       } catch (error) {
         if (error instanceof SluiceError && error.code === 'QUEUE_FULL') return 'queue_full'
         throw error
       }
-      return isDry || (await bringBack(dead)) ? undefined : 'not_dead'
+      return isDry || (await bringBack(dead, room.generation)) ? undefined : 'not_dead'
     })
   }
 

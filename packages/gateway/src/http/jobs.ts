@@ -4,14 +4,15 @@
  * recipients that it still has to accept, so that it never meets a full queue.
  */
 
-import { conflicted, retryOnConflict } from '../conflict.ts'
+import { type Conflicted, conflicted, isAmong, retryOnConflict } from '../conflict.ts'
 import { bytesOf, type SharedContent } from '../content.ts'
 import { SluiceError } from '../errors.ts'
 import type { Job, Notification } from '../model.ts'
 import { isFinal, pendingBytesOf } from '../model.ts'
 import type { Clock, JobWork, Random, Store } from '../ports.ts'
 import type { Contents, Gate, Jobs, Ledger } from '../stages.ts'
-import { withUndo } from '../undo.ts'
+import { generationsOf } from '../state-generation.ts'
+import { type UndoList, withUndo } from '../undo.ts'
 import { createJobRunner } from './job-runner.ts'
 
 export interface JobsOptions {
@@ -98,9 +99,10 @@ export function createJobs(options: JobsOptions): BackgroundJobs {
         waiting: 0,
         bytes: (content?.bytes ?? 0) + pendingBytesOf(job),
       }
-      await withUndo(onError, async (undo) => {
+      const openOnce = async (undo: UndoList): Promise<true | Conflicted> => {
         const taking = ledger.takeRoom(caller.tenant, room)
-        undo.always(taking instanceof Promise ? await taking : taking)
+        const taken = taking instanceof Promise ? await taking : taking
+        undo.always(taken.giveBack)
         // Other requests have the event loop between measuring large work and writing it.
         if (room.bytes > sliceBytes) await new Promise<void>((resolve) => clock.soon(resolve))
         const kept = answer?.(job)
@@ -108,13 +110,23 @@ export function createJobs(options: JobsOptions): BackgroundJobs {
           ...(content === undefined ? {} : { contents: [content] }),
           jobs: [{ kind: 'open', job, work }],
           ...(kept === undefined ? {} : { answer: kept }),
+          ...generationsOf(caller.tenant, { room: taken.generation }),
         })
-        if (result.applied) return
+        if (result.applied) return true
+        if (isAmong(result.conflicts, 'generation', caller.tenant)) return conflicted
         throw new SluiceError(
           'IDEMPOTENCY_IN_PROGRESS',
           'A request with this Idempotency-Key was just accepted.',
         )
-      })
+      }
+      if ((await retryOnConflict(() => withUndo(onError, openOnce))) === conflicted)
+        throw new SluiceError(
+          'STATE_UNAVAILABLE',
+          'The room of the tenant was lost again and again. Try again.',
+          {
+            retryAfterMs: 1_000,
+          },
+        )
       if (job.status === 'running') runner.add(job)
       if (content !== undefined) contents.keep(content)
       return job

@@ -7,7 +7,7 @@ import { SluiceError } from '../errors.ts'
 import type { ContentRef, Job, Notification } from '../model.ts'
 import { pendingBytesOf, pendingOf } from '../model.ts'
 import type { Store, Tally } from '../ports.ts'
-import type { Occupancy, Room, RoomState, RoomTaken, TenantBounds } from '../room-port.ts'
+import type { Occupancy, Room, RoomState, RoomTaken, TakenRoom, TenantBounds } from '../room-port.ts'
 
 /** Retry-After for a client whose tenant's queue is full, ms. */
 const fullRetryAfterMs = 5_000
@@ -62,10 +62,9 @@ export class Occupancies {
   }
 
   /**
-   * Takes room within the bounds of a tenant or throws QUEUE_FULL; the returned function gives it back. A promise where
-   * other processes must be asked.
+   * Takes room within the bounds of a tenant or throws QUEUE_FULL. A promise where other processes must be asked.
    */
-  takeRoom(tenant: string, room: Room): (() => void) | Promise<() => void> {
+  takeRoom(tenant: string, room: Room): TakenRoom | Promise<TakenRoom> {
     const bounds = this.#options.boundsFor(tenant)
     const taken = this.#options.room.take(tenant, room, bounds)
     if (taken instanceof Promise) return taken.then((answer) => this.#taken(tenant, room, bounds, answer))
@@ -76,8 +75,8 @@ export class Occupancies {
     return this.#options.room.of(tenant)
   }
 
-  #taken(tenant: string, room: Room, bounds: TenantBounds, taken: RoomTaken): () => void {
-    if ('giveBack' in taken) return taken.giveBack
+  #taken(tenant: string, room: Room, bounds: TenantBounds, taken: RoomTaken): TakenRoom {
+    if ('giveBack' in taken) return taken
     const { full, used } = taken
     this.#options.onFull?.(tenant, full)
     throw new SluiceError(

@@ -26,7 +26,7 @@ export interface TenantThrottleOptions {
   readonly policy: Pick<Policy, 'version'>
 }
 
-interface Passed {
+interface Passed extends Pick<ThrottlePlace, 'generation'> {
   /** Takes candidates out of the throttle queue that were suppressed after they had joined it; passed ones stay counted. */
   releaseSuppressed(): void | Promise<void>
 }
@@ -107,7 +107,9 @@ export function createTenantThrottle(options: TenantThrottleOptions): TenantThro
     for (const [index, place] of places.entries())
       if (place.waits) delay(candidates[index]!, place, rules)
       else notePass(candidates[index]!, place.at)
+    const { generation } = places[0]!
     return {
+      ...(generation === undefined ? {} : { generation }),
       releaseSuppressed() {
         if (!isDelayed) return
         return release(

@@ -9,7 +9,7 @@
  */
 import { SluiceError } from '../../errors.ts'
 import type { Notification, Recipient } from '../../model.ts'
-import type { Change, Conflict, GivenRights, HeldName, RightRequest } from '../../ports.ts'
+import type { Change, Conflict, GivenRights, HeldName, RightRequest, TenantGeneration } from '../../ports.ts'
 import { keyOf } from './memory-keys.ts'
 import { sameVersion } from './memory-rows.ts'
 
@@ -37,6 +37,8 @@ export class MemoryFleet {
   readonly #holders = new Map<string, { readonly member: MemoryMember; readonly name: HeldName }>()
   /** Ids of notifications that their holder may send. */
   readonly #rights = new Set<string>()
+  /** The newest generation of each value of limiter state: two a tenant at most. */
+  readonly #generations = new Map<string, number>()
   #version = 0
 
   constructor(options: { readonly rightMs: number; readonly lookup: MemoryLookup }) {
@@ -82,7 +84,8 @@ export class MemoryFleet {
   }
 
   /** Returns what an engine of one process does not compare. */
-  conflictsOf({ moves = [], recipients = [], decidedFor = [] }: Change): readonly Conflict[] {
+  conflictsOf(change: Change): readonly Conflict[] {
+    const { moves = [], recipients = [], decidedFor = [], generations = [] } = change
     if (this.caller.state === 'dead') return [{ kind: 'member', key: this.caller.id }]
     const conflicts: Conflict[] = []
     for (const { before } of moves)
@@ -94,7 +97,18 @@ export class MemoryFleet {
     for (const { tenant, recipient, version } of decidedFor)
       if (version !== this.#versionOf(tenant, recipient))
         conflicts.push({ kind: 'recipient', key: recipient })
+    for (const { tenant, state, number } of generations)
+      if (number !== this.#generations.get(keyOf(tenant, state)))
+        conflicts.push({ kind: 'generation', key: tenant })
     return conflicts
+  }
+
+  /** Gives a value of limiter state its next generation. */
+  nextGeneration(tenant: string, state: TenantGeneration['state']): number {
+    const key = keyOf(tenant, state)
+    const next = (this.#generations.get(key) ?? 0) + 1
+    this.#generations.set(key, next)
+    return next
   }
 
   /** Gives a written recipient its version. */

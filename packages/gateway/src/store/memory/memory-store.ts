@@ -32,6 +32,7 @@ import type {
   StoredAnswer,
   TakenOver,
   Tally,
+  TenantGeneration,
   TimeLine,
 } from '../../ports.ts'
 import { admissionOf } from '../admission.ts'
@@ -219,6 +220,11 @@ export class MemoryStore implements Store {
     const names = [recipient, this.#erasures.nameOf(tenant, recipient)].filter((name) => name !== undefined)
     if (what === 'notifications') return names.some((name) => this.#byRecipient.get(tenant)?.has(name))
     return names.some((name) => this.#recipients.has(keyOf(tenant, name)))
+  }
+
+  /** Gives a value of limiter state its next generation, in a record of several processes. */
+  nextGeneration(tenant: string, state: TenantGeneration['state']): number {
+    return this.#fleet!.nextGeneration(tenant, state)
   }
 
   readonly begin: Store['begin'] = (of) => this.#fleet?.begin(of) ?? rightsFor(of, (each) => this.#find(each))

@@ -3,7 +3,8 @@
  * (memory-fleet.ts). The latter is the model of an engine across a network, for the simulator and for the conformance
  * suite of several members.
  */
-import type { Store } from '../../ports.ts'
+
+import type { Store, TenantGeneration } from '../../ports.ts'
 import type { MemoryMember } from './memory-fleet.ts'
 import { MemoryStore } from './memory-store.ts'
 
@@ -16,6 +17,8 @@ export interface MemoryRecord {
   open(member: string): Store
   /** Declares a process dead: from now on the record takes nothing from it, and the others take over what it held. */
   declareDead(member: string): void
+  /** Gives a state its next generation: what was decided in an earlier one is refused from now on. */
+  nextGeneration(tenant: string, state: TenantGeneration['state']): number
 }
 
 /** @param rightMs how long a right to send lasts */
@@ -34,6 +37,7 @@ export function createMemoryRecord(rightMs: number): MemoryRecord {
         },
       })
     },
+    nextGeneration: (tenant, state) => store.nextGeneration(tenant, state),
     declareDead(id) {
       const member = members.get(id)
       if (member !== undefined) member.state = 'dead'
