@@ -99,7 +99,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
       if (throttle.behind(notification) === undefined) await redecide(notification, {})
       else await takeTurn(notification)
     } catch (error) {
-      retryLater(notification)
+      retryLater(notification, true)
       throw error
     }
   }
@@ -113,32 +113,37 @@ export function createRedecision(options: RedecisionOptions): Redecision {
       return
     }
     turning.set(id, notification)
-    let isWritten = true
-    let turnedAt: number | undefined
     try {
-      const { passed, at, generation } = await throttle.turn(notification)
-      if (passed) turnedAt = at
-      isWritten = false
-      isWritten = await redecide(
-        notification,
-        {
-          ...(passed ? {} : { waitsUntil: at }),
-          ...generationsOf(notification.tenant, { throttle: generation }),
-        },
-        passed ? { turnedAt: at } : {},
-      )
+      await writeTurn(notification)
     } finally {
-      if (turnedAt !== undefined && !isWritten) await returnTurn(notification, turnedAt)
       turning.delete(id)
     }
   }
 
-  /** Puts a notification back into the throttle queue whose turn could not be written, unless it has ended meanwhile. */
+  async function writeTurn(notification: Notification): Promise<void> {
+    const { passed, at, generation } = await throttle.turn(notification)
+    const generations = generationsOf(notification.tenant, { throttle: generation })
+    if (!passed) {
+      await redecide(notification, { waitsUntil: at, ...generations })
+      return
+    }
+    let isWritten = false
+    try {
+      isWritten = await redecide(notification, generations, { turnedAt: at })
+    } finally {
+      if (!isWritten) await returnTurn(notification, at)
+    }
+  }
+
+  /**
+   * Puts a notification back into the throttle queue whose turn could not be written, unless it has ended meanwhile.
+   * Where its record cannot be read it throws, and the next try finds out.
+   */
   async function returnTurn(notification: Notification, turnedAt: number): Promise<void> {
     await throttle.putBack(notification, turnedAt)
     // Read only now: what ends it from here on takes it out of the queue itself.
     const { tenant, id } = notification
-    const recorded = await store.notification(tenant, id).catch(() => notification)
+    const recorded = ledger.live(id)?.notification ?? (await store.notification(tenant, id))
     if (recorded === undefined || throttle.behind(recorded) === undefined)
       await throttle.giveBack([notification])
   }
@@ -221,15 +226,18 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     return undecided !== true && (status === 'scheduled' || status === 'queued' || status === 'sending')
   }
 
-  /** Postpones a notification that could not be decided, with exponential backoff. */
-  function retryLater(notification: Notification): void {
+  /**
+   * Postpones a notification that could not be decided, with exponential backoff. One whose turn has come before its
+   * stored due time does not wait for that again.
+   */
+  function retryLater(notification: Notification, hasCome = false): void {
     const live = ledger.live(notification.id)
     // A concurrent change has moved the notification on and scheduled it.
     if (live !== undefined && revisionOf(live.notification) > revisionOf(notification)) return
     const now = clock.now()
     // A copy, which alone is current: the scheduler and the queue may still have the notification itself.
     const kept = { ...notification }
-    if (kept.status !== 'scheduled' || kept.dueAt > now) {
+    if (kept.status !== 'scheduled' || (kept.dueAt > now && !hasCome)) {
       scheduler.place([kept])
       return
     }

@@ -6,7 +6,7 @@ import { createMemoryState } from '../../src/adapters/state/memory.ts'
 import { SluiceError } from '../../src/errors.ts'
 import type { Change, Clock, SendResult, Store } from '../../src/ports.ts'
 import { createScripted, delivered } from '../delivery/scripted.ts'
-import { createHarness, hour, minute, second } from '../harness.ts'
+import { createHarness, type Harness, hour, minute, second } from '../harness.ts'
 
 test('a redecision whose commit is always refused is retried with back-off, and nothing is lost', async () => {
   let refused: string | undefined
@@ -94,6 +94,76 @@ test('a notification that is cancelled while its turn is being written leaves no
   await harness.runFor(30 * second)
   assert.equal((await harness.notification(waiting.id)).status, 'cancelled')
   assert.equal((await harness.post()).status, 'queued', 'it stands behind nobody')
+  await harness.check()
+  await harness.stop()
+})
+
+test('a cancelled notification leaves the queue where its record cannot be read after its turn was refused', async () => {
+  // Also one that was promoted long before its stored due time: the poller would not bring it back before that.
+  for (const isPromoted of [false, true]) {
+    const gone = (): Promise<never> =>
+      Promise.reject(new SluiceError('STORE_UNAVAILABLE', 'Gone.', { retryAfterMs: second }))
+    let onTurn: ((id: string) => Promise<void>) | undefined
+    let readsAgainAt = 0
+    const harness: Harness = await createHarness({
+      policy: { version: 1, limits: [] },
+      config: { tenants: { default: { rate: '1/10s', modules: 'unlimited' } } },
+      wrap: (store: Store) => ({
+        ...store,
+        async commit(change) {
+          const act = onTurn
+          const id = change.moves?.[0]?.before.id
+          if (act === undefined || id === undefined) return store.commit(change)
+          onTurn = undefined
+          await act(id)
+          readsAgainAt = harness.clock.now() + second
+          return store.commit(change)
+        },
+        notification(tenant, id) {
+          if (harness.clock.now() >= readsAgainAt) return store.notification(tenant, id)
+          return gone()
+        },
+      }),
+    })
+    await harness.post()
+    const others = isPromoted ? [await harness.post(), await harness.post(), await harness.post()] : []
+    const waiting = await harness.post()
+    for (const { id } of others) await harness.done(harness.gateway.gate.cancel('default', id))
+    onTurn = (id) => harness.gateway.gate.cancel('default', id)
+    await harness.runFor(21 * second)
+    assert.equal((await harness.notification(waiting.id)).status, 'cancelled')
+    assert.equal((await harness.post()).status, 'queued', 'nothing waits before it')
+    await harness.check()
+    await harness.stop()
+  }
+})
+
+test('a promoted notification whose turn the store refuses once is decided soon, not at its stored due time', async () => {
+  let refuses = false
+  const harness = await createHarness({
+    policy: { version: 1, limits: [] },
+    config: { tenants: { default: { rate: '1/10s', modules: 'unlimited' } } },
+    wrap: (store: Store) => ({
+      ...store,
+      commit(change) {
+        if (!refuses) return store.commit(change)
+        refuses = false
+        return Promise.reject(new SluiceError('STORE_UNAVAILABLE', 'Gone.', { retryAfterMs: second }))
+      },
+    }),
+  })
+  await harness.post()
+  const others = [await harness.post(), await harness.post(), await harness.post()]
+  const last = await harness.post()
+  for (const { id } of others) await harness.done(harness.gateway.gate.cancel('default', id))
+  refuses = true
+  await harness.runFor(11 * second)
+  assert.equal(refuses, false, 'its turn was refused')
+  const sent = harness.sent().find(({ id }) => id === last.id)
+  assert.ok(
+    sent !== undefined,
+    `it is sent within a second of its turn: ${last.dueAt - harness.clock.now()} ms before its due time`,
+  )
   await harness.check()
   await harness.stop()
 })
