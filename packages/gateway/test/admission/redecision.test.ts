@@ -138,6 +138,39 @@ test('a cancelled notification leaves the queue where its record cannot be read 
   }
 })
 
+test('a cancelled notification holds no slot of its recipient where its record cannot be read after its turn was refused', async () => {
+  let onTurn: ((id: string) => Promise<void>) | undefined
+  let readsAgainAt = 0
+  const harness: Harness = await createHarness({
+    policy: { version: 1, limits: [{ name: 'few', for: 'any', max: ['2/day'], over: 'delay' }] },
+    config: { tenants: { default: { rate: '1/10s', modules: 'unlimited' } } },
+    wrap: (store: Store) => ({
+      ...store,
+      async commit(change) {
+        const act = onTurn
+        const id = change.moves?.[0]?.before.id
+        if (act === undefined || id === undefined) return store.commit(change)
+        onTurn = undefined
+        await act(id)
+        readsAgainAt = harness.clock.now() + second
+        return store.commit(change)
+      },
+      notification(tenant, id) {
+        if (harness.clock.now() >= readsAgainAt) return store.notification(tenant, id)
+        return Promise.reject(new SluiceError('STORE_UNAVAILABLE', 'Gone.', { retryAfterMs: second }))
+      },
+    }),
+  })
+  await harness.post()
+  const waiting = await harness.post()
+  onTurn = (id) => harness.gateway.gate.cancel('default', id)
+  await harness.runFor(21 * second)
+  assert.equal((await harness.notification(waiting.id)).status, 'cancelled')
+  assert.equal((await harness.post()).status, 'queued', 'the second slot of the day is free')
+  await harness.check()
+  await harness.stop()
+})
+
 test('a promoted notification whose turn the store refuses once is decided soon, not at its stored due time', async () => {
   let refuses = false
   const harness = await createHarness({
