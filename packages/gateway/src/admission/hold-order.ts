@@ -2,8 +2,10 @@
  * Decides those who wait in a subject anew when a hold of notifications stops some of them. One that the hold moves would
  * find the places behind its end taken by those who were accepted later: so all of these leave their places first, and
  * each is booked again, in the order of acceptance, while newcomers are held up. The record keeps the former instants
- * until each new one is on it: a process that ends in between begins again at its start.
+ * until each new one is on it: a process that ends in between begins again at its start, and where the store fails in
+ * between, the next settling of the subject books all that are left.
  */
+import { concernsAll } from '../errors.ts'
 import type { Notification } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { LimitState, Store, Subject } from '../ports.ts'
@@ -26,8 +28,16 @@ export interface HoldOrderOptions {
   readonly onError: (what: string, error: unknown) => void
 }
 
-/** Books those who wait in a subject anew behind the holds, in the order of acceptance. Never rejects. */
-export type SettleHeld = (subject: Subject) => Promise<void>
+/** Books those who wait in a subject anew behind the holds, in the order of acceptance. It pauses the subject at once. */
+export type SettleHeld = (subject: Subject) => Settling
+
+/** Both promises reject where the store or the limiter's state fails: the subject must be settled again. */
+export interface Settling {
+  /** Resolves when all are booked: to false where they are too many, and each is to be reviewed alone. */
+  readonly booked: Promise<boolean>
+  /** Resolves when those who gain by that have moved up, and the subject is open again. */
+  readonly over: Promise<void>
+}
 
 /**
  * Newcomers are held up while so many are decided anew: some 2 ms each. Where more wait in one subject, the walk
@@ -36,10 +46,15 @@ export type SettleHeld = (subject: Subject) => Promise<void>
 const decidedMax = 128
 /** One more try for each notification that ends while the others are booked; after these the pass that follows decides. */
 const triesMax = 4
+/** Subjects at most whose unbooked notifications are remembered after a failure. */
+const unbookedMax = 10_000
 
 export function createHoldOrder(options: HoldOrderOptions): SettleHeld {
   const { store, ledger, state, limiter, movingUp, policy, recipients, forbiddenHours, review, onError } =
     options
+
+  /** Ids by subject that a failure left without a place in the limits: at most `decidedMax` of each. */
+  const unbooked = new Map<string, ReadonlySet<string>>()
 
   /** Reads those who wait in a subject in the order of acceptance; undefined where they are too many. */
   async function waitingIn(subject: Subject): Promise<readonly Notification[] | undefined> {
@@ -48,7 +63,7 @@ export function createHoldOrder(options: HoldOrderOptions): SettleHeld {
       const { items, nextCursor } = await store.waiting(tenant, recipient, null, decidedMax)
       return nextCursor === null ? items : undefined
     }
-    const ids = await state.waiting(subject)
+    const ids = [...new Set([...(await state.waiting(subject)), ...(unbooked.get(subject.key) ?? [])])].sort()
     if (ids.length > decidedMax) return undefined
     const found = await Promise.all(
       ids.map((id) => ledger.live(id)?.notification ?? store.notification(tenant, id)),
@@ -56,20 +71,26 @@ export function createHoldOrder(options: HoldOrderOptions): SettleHeld {
     return found.filter((each) => each !== undefined)
   }
 
-  async function decideAnew(subject: Subject): Promise<void> {
-    const waiting = (await waitingIn(subject)) ?? []
-    const first = waiting.findIndex((each) => each.dueAt < (forbiddenHours.heldUntil(each) ?? 0))
-    if (first < 0) return
+  /** Returns false where they are too many. */
+  async function decideAnew(subject: Subject): Promise<boolean> {
+    const waiting = await waitingIn(subject)
+    if (waiting === undefined) return false
+    const unbookedIds = unbooked.get(subject.key)
+    const first = waiting.findIndex(
+      (each) => each.dueAt < (forbiddenHours.heldUntil(each) ?? 0) || unbookedIds?.has(each.id) === true,
+    )
+    if (first < 0) return true
     const ids = new Set(waiting.slice(first).map(({ id }) => id))
     await bookInOrder(subject, waiting.slice(first))
     for (let tries = 1; tries < triesMax; tries += 1) {
       const left = ((await waitingIn(subject)) ?? []).filter(({ id }) => ids.has(id))
       // The place of one that ended meanwhile went to whoever was booked next: a later one may have taken it.
-      if (left.length === ids.size) return
+      if (left.length === ids.size) return true
       ids.clear()
       for (const { id } of left) ids.add(id)
       await bookInOrder(subject, left)
     }
+    return true
   }
 
   /** Frees the places of these notifications, and books each again in the order in which they are given. */
@@ -89,17 +110,40 @@ export function createHoldOrder(options: HoldOrderOptions): SettleHeld {
         moved.push(notification)
         places.push(await limiter.lift({ notification, recipient }))
       }
-      for (const notification of moved)
-        await review(notification, true).catch((error) => onError(`review ${notification.id}`, error))
+      while (moved.length > 0) {
+        const [notification] = moved
+        await review(notification!, true).catch((error) => {
+          if (concernsAll(error)) throw error
+          onError(`review ${notification!.id}`, error)
+        })
+        moved.shift()
+      }
     } finally {
+      if (moved.length > 0 && unbooked.size < unbookedMax)
+        unbooked.set(subject.key, new Set(moved.map(({ id }) => id)))
+      else unbooked.delete(subject.key)
       for (const done of places) await done(false)
     }
   }
 
-  return async (subject) => {
+  async function settle(subject: Subject, onBooked: (areAll: boolean) => void): Promise<void> {
     await state.pause([subject])
-    await movingUp
-      .settleAfter(subject, () => decideAnew(subject))
-      .catch((error) => onError('book those whom a hold stops', error))
+    await movingUp.settleAfter(subject, async () => {
+      const areAll = await decideAnew(subject).catch((error) => {
+        if (concernsAll(error)) throw error
+        onError('book those whom a hold stops', error)
+        return false
+      })
+      onBooked(areAll)
+    })
+  }
+
+  return (subject) => {
+    const { promise: booked, resolve, reject } = Promise.withResolvers<boolean>()
+    const over = settle(subject, resolve)
+    over.catch(reject)
+    // Nobody may wait for the one or the other.
+    booked.catch(() => {})
+    return { booked, over }
   }
 }

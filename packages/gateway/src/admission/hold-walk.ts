@@ -1,9 +1,11 @@
 /**
  * The walk through the record after a hold of notifications began, moved or was ended before its time: those that would
  * leave within the hold are booked behind its end, and those that wait for it without need move up, in the order of
- * acceptance. It goes on in the background, a page at a time; changes that come meanwhile are one more walk.
+ * acceptance. It goes on in the background, a page at a time; changes that come meanwhile are one more walk. A page during
+ * which the store fails is followed once more.
  */
 import { waitingReason } from '../backlog-cell.ts'
+import { concernsAll } from '../errors.ts'
 import type { Notification } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, HoldRecord, Store, Subject } from '../ports.ts'
@@ -41,6 +43,13 @@ export type Selection = Pick<HoldRecord, 'tenant' | 'channel' | 'category'> & {
   readonly isOfAccount?: boolean
 }
 
+/** A notification that is reviewed alone, and the subjects in which it waits. */
+interface Single {
+  readonly notification: Notification
+  readonly isReleased: boolean
+  readonly subjects: readonly Subject[]
+}
+
 /** Rows of the record looked at in one go: about 1 ms of the store where none waits, 10 ms where all do. */
 const scanMax = 500
 /** Subjects that are settled together, so that their commits are shared. */
@@ -74,27 +83,43 @@ export function createHoldWalk(options: HoldWalkOptions): HoldWalk {
       const changed = pending
       pending = []
       for (let cursor: string | null | undefined; cursor !== null && !stopped; ) {
-        try {
-          const page = await store.scan({
-            statuses: ['scheduled', 'queued'],
-            limit: scanMax,
-            ...(cursor === undefined ? {} : { cursor }),
-          })
-          await followAll(
-            page.items.filter((each) => changed.some((selection) => selects(selection, each))),
-            (each) => changed.some((selection) => selection.isOfAccount === true && selects(selection, each)),
-          )
-          cursor = page.nextCursor
-        } catch (error) {
-          onError('follow a hold', error)
-          await rest()
-        }
+        const from = cursor
+        await untilDone(async () => {
+          cursor = await followPage(changed, from)
+        })
         if (cursor !== null) await new Promise<void>((next) => clock.soon(next))
       }
+      // Subjects that a newcomer has met, and that could not be settled.
+      await untilDone(async () => void (await heldSubjects.reach([])))
       isCutShort ||= stopped
     }
     walking = undefined
     heldSubjects.over()
+  }
+
+  /** Does the work once more after each failure, or until the stop. */
+  async function untilDone(work: () => Promise<void>): Promise<void> {
+    while (!stopped)
+      try {
+        return await work()
+      } catch (error) {
+        onError('follow a hold', error)
+        await rest()
+      }
+  }
+
+  /** Returns where the next page begins. */
+  async function followPage(changed: readonly Selection[], from: string | undefined): Promise<string | null> {
+    const page = await store.scan({
+      statuses: ['scheduled', 'queued'],
+      limit: scanMax,
+      ...(from === undefined ? {} : { cursor: from }),
+    })
+    await followAll(
+      page.items.filter((each) => changed.some((selection) => selects(selection, each))),
+      (each) => changed.some((selection) => selection.isOfAccount === true && selects(selection, each)),
+    )
+    return page.nextCursor
   }
 
   function rest(): Promise<void> {
@@ -113,7 +138,7 @@ export function createHoldWalk(options: HoldWalkOptions): HoldWalk {
   ): Promise<void> {
     const released = new Map<string, Subject>()
     const stoppedIn = new Map<string, Subject>()
-    const singly: { readonly notification: Notification; readonly isReleased: boolean }[] = []
+    const singly: Single[] = []
     for (const notification of found) {
       if (stopped) return
       const heldUntil = forbiddenHours.heldUntil(notification) ?? 0
@@ -127,14 +152,20 @@ export function createHoldWalk(options: HoldWalkOptions): HoldWalk {
       for (const { subject } of limited) (isReleased ? released : stoppedIn).set(subject.key, subject)
       // One without limits waits in no subject that could be settled; one that is queued may wait in none.
       if (isStoppedNow || limited.length === 0 || isOfAccount(notification))
-        singly.push({ notification, isReleased })
+        singly.push({ notification, isReleased, subjects: limited.map(({ subject }) => subject) })
     }
-    const subjects = [...stoppedIn.values()]
-    for (let from = 0; from < subjects.length && !stopped; from += subjectsAtOnce)
-      await heldSubjects.reach(subjects.slice(from, from + subjectsAtOnce))
-    for (const { notification, isReleased } of singly) {
+    const all = [...stoppedIn.values()]
+    const booked = new Set<string>()
+    for (let from = 0; from < all.length && !stopped; from += subjectsAtOnce)
+      for (const key of await heldSubjects.reach(all.slice(from, from + subjectsAtOnce))) booked.add(key)
+    for (const { notification, isReleased, subjects } of singly) {
       if (stopped) return
-      await review(notification, isReleased).catch((error) => onError(`review ${notification.id}`, error))
+      // Under a hold that has changed meanwhile it would lose its place: the next walk books it in order again.
+      if (!isReleased && subjects.some(({ key }) => booked.has(key))) continue
+      await review(notification, isReleased).catch((error) => {
+        if (concernsAll(error)) throw error
+        onError(`review ${notification.id}`, error)
+      })
     }
     await settle([...released.values()])
   }

@@ -1,8 +1,10 @@
 /**
  * Writes that a waiting notification has an earlier instant, whoever changes it meanwhile; or the later one that it was
- * planned at behind what was due while no gateway ran.
+ * planned at behind what was due while no gateway ran. Where the store fails, the write is tried again until the
+ * notification has changed: its place in the limits is the new one already, and those behind it have theirs after that.
  */
-import type { Notification } from '../model.ts'
+import { concernsAll } from '../errors.ts'
+import { type Notification, revisionOf } from '../model.ts'
 import type { Clock, Store } from '../ports.ts'
 import type { Ledger, Scheduler } from '../stages.ts'
 import type { Verdict } from './candidate.ts'
@@ -13,6 +15,9 @@ export interface MoveUpWriterOptions {
   readonly ledger: Pick<Ledger, 'commit' | 'live' | 'release'>
   readonly scheduler: Pick<Scheduler, 'place' | 'recover'>
   readonly clock: Pick<Clock, 'now'>
+  /** Resolves after so many ms, or at the stop. */
+  readonly rest: (ms: number) => Promise<void>
+  readonly isStopped: () => boolean
   readonly onError: (what: string, error: unknown) => void
 }
 
@@ -21,13 +26,23 @@ export interface MoveUpWriter {
   waits(notification: Notification): boolean
   /** `gone` where it does not wait any more. */
   write(found: Notification, verdict: Verdict): Promise<'written' | 'failed' | 'gone'>
+  /** True if a write has failed and was not done since: on record the notification holds a later instant than it could. */
+  isBehind(): boolean
 }
 
 /** A record that moves on again and again is on its way. */
 const triesMax = 8
+/** Failed writes that are tried again at most: each is a timer. Beyond that the next start moves them up. */
+const failedMax = 10_000
+/** Delay until the next try, ms: doubles with each failure. */
+const [againMs, againMsMax] = [1_000, 60_000]
 
 export function createMoveUpWriter(options: MoveUpWriterOptions): MoveUpWriter {
-  const { store, ledger, scheduler, clock, onError } = options
+  const { store, ledger, scheduler, clock, rest, isStopped, onError } = options
+  /** Failed writes that are tried again. */
+  let failed = 0
+  /** True if more failed than are tried again. */
+  let isGivenUp = false
 
   function waits(notification: Notification): boolean {
     const { id, status, undecided } = notification
@@ -38,20 +53,12 @@ export function createMoveUpWriter(options: MoveUpWriterOptions): MoveUpWriter {
   async function write(found: Notification, verdict: Verdict): Promise<'written' | 'failed' | 'gone'> {
     // The version in memory, which must not leave while the change is under way: what was read is another object.
     let before: Notification | undefined = ledger.live(found.id)?.notification ?? found
-    const detail = verdict.dueAt > found.dueAt ? 'behind what was due while no gateway ran' : 'moved up'
     for (let tries = 0; before !== undefined && waits(before) && tries < triesMax; tries += 1) {
-      const path = ledger.live(before.id)?.events ?? []
-      ledger.release(before)
-      const move = moveTo(before, clock.now(), { ...verdict, detail }, path)
       try {
-        if ((await ledger.commit({ moves: [move] })).applied) {
-          scheduler.place([move.after])
-          return 'written'
-        }
+        if (await commitMove(before, verdict)) return 'written'
       } catch (error) {
-        // Its place in the limits is the earlier one; it leaves when it was promised to.
-        scheduler.place([before])
         onError('move up', error)
+        void tryAgain(before, verdict)
         return 'failed'
       }
       before = ledger.live(found.id)?.notification ?? (await store.notification(found.tenant, found.id))
@@ -60,7 +67,54 @@ export function createMoveUpWriter(options: MoveUpWriterOptions): MoveUpWriter {
     return 'gone'
   }
 
-  return { waits, write }
+  /** Returns false where the record has changed. After an error the notification leaves when it was promised to. */
+  async function commitMove(before: Notification, verdict: Verdict): Promise<boolean> {
+    const path = ledger.live(before.id)?.events ?? []
+    const detail = verdict.dueAt > before.dueAt ? 'behind what was due while no gateway ran' : 'moved up'
+    ledger.release(before)
+    const move = moveTo(before, clock.now(), { ...verdict, detail }, path)
+    try {
+      const { applied } = await ledger.commit({ moves: [move] })
+      if (applied) scheduler.place([move.after])
+      return applied
+    } catch (error) {
+      scheduler.place([before])
+      throw error
+    }
+  }
+
+  /** Writes the verdict as long as nothing else has changed the notification. */
+  async function tryAgain(wrote: Notification, verdict: Verdict): Promise<void> {
+    const { tenant, id } = wrote
+    if (failed >= failedMax) {
+      isGivenUp = true
+      return
+    }
+    failed += 1
+    for (let isDone = false, waitMs = againMs; !isDone; waitMs = Math.min(2 * waitMs, againMsMax)) {
+      await rest(waitMs)
+      isDone = isStopped()
+      try {
+        if (!isDone) isDone = await isWrittenOrGone(wrote, verdict)
+      } catch (error) {
+        onError(`let ${id} of ${tenant} move up`, error)
+        isDone = !concernsAll(error)
+      }
+    }
+    // After a stop it counts: the next start has to move the notification up.
+    if (!isStopped()) failed -= 1
+  }
+
+  async function isWrittenOrGone(wrote: Notification, verdict: Verdict): Promise<boolean> {
+    const { tenant, id } = wrote
+    const recorded = await store.notification(tenant, id)
+    const before = ledger.live(id)?.notification ?? recorded
+    if (before === undefined || revisionOf(before) !== revisionOf(wrote) || !waits(before)) return true
+    if (!(await commitMove(before, verdict))) await scheduler.recover(before)
+    return true
+  }
+
+  return { waits, write, isBehind: () => failed > 0 || isGivenUp }
 }
 
 /** Its limits would have let it leave only after its end. */

@@ -88,10 +88,10 @@ const unrecordedMax = 10_000
 export function createMovingUp(options: MovingUpOptions): MovingUp {
   const { state, limiter, store, policy, ledger, recipients, scheduler, evaluator, closer, clock, onError } =
     options
-  const { waits, write } = createMoveUpWriter({ store, ledger, scheduler, clock, onError })
   /** One for each subject that is being settled. */
   const turns = new Map<string, MoveUpTurn>()
   let stopped = false
+  const isStopped = (): boolean => stopped
   let walking: Promise<void> | undefined
   /** Undefined before the start. */
   let reviewing: Review | undefined
@@ -103,6 +103,8 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
   /** True if somebody may have been left with a later instant than there was. */
   let isCutShort = false
   const { rest, wakeAll } = createRests(clock)
+  const writer = createMoveUpWriter({ store, ledger, scheduler, clock, rest, isStopped, onError })
+  const { waits, write } = writer
   /** Failed passes in a row, of the subjects that are tried again. */
   const failures = new Map<string, number>()
 
@@ -357,7 +359,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     freed,
     isWaiting: waits,
     rest,
-    isStopped: () => stopped,
+    isStopped,
     clock,
     onError,
   })
@@ -387,7 +389,8 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
       wakeAll()
       await walking
       await Promise.all([...turns.values()].map((turn) => turn.over))
-      return !isCutShort && (walk.isThrough() || !store.unsettled)
+      const isWhole = !isCutShort && !writer.isBehind()
+      return isWhole && (walk.isThrough() || !store.unsettled)
     },
   }
 }

@@ -4,6 +4,7 @@
  * The walk goes on in the background, a page and some subjects at a time.
  */
 import { waitingReason } from '../backlog-cell.ts'
+import { concernsAll } from '../errors.ts'
 import type { Notification } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, LimitState, Store, Subject } from '../ports.ts'
@@ -97,17 +98,24 @@ export function createStartWalk(options: StartWalkOptions): StartWalk {
       const { status, tenant, to } = notification
       if (status === 'scheduled' && !isWaiting(notification)) continue
       const recipient = await findOrNobody(recipients, tenant, to.id)
-      if (meetsAll() && recipient !== null)
-        await review(notification).catch((error) => onError(`review ${notification.id}`, error))
+      if (meetsAll() && recipient !== null) await reviewOne(notification, review, false)
       if (status === 'queued') continue
       const rulesOfAll = policy.rulesFor(notification, recipient)
       // One without limits that waited for a hold waits in no subject: a kill may have cut the end of the hold short.
       if (waitingReason(notification) === 'held' && rulesOfAll.every(({ rules }) => rules.length === 0))
-        await review(notification, true).catch((error) => onError(`review ${notification.id}`, error))
+        await reviewOne(notification, review, true)
       for (const { subject, rules } of rulesOfAll)
         if (rules.length > 0 && !met.has(subject.key)) subjects.set(subject.key, subject)
     }
     return subjects
+  }
+
+  /** A damaged row does not keep the others from theirs; where the store fails, the page is read again. */
+  async function reviewOne(notification: Notification, review: Review, isReleased: boolean): Promise<void> {
+    await review(notification, isReleased).catch((error) => {
+      if (concernsAll(error)) throw error
+      onError(`review ${notification.id}`, error)
+    })
   }
 
   async function settleAll(subjects: readonly Subject[]): Promise<void> {

@@ -3,10 +3,11 @@
  * and a pass that a stop cut short is finished.
  */
 import assert from 'node:assert/strict'
-import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { SluiceError } from '../../src/errors.ts'
 import type { Notification } from '../../src/model.ts'
 import { createHarness, type Harness, hour, minute, second } from '../harness.ts'
 
@@ -96,4 +97,37 @@ test('a pass that a stop cuts short is finished by the next start, however far i
         )
     await again.stop()
   }
+})
+
+test('a preference saved before a kill is applied at the start, although the store fails once meanwhile', async (t) => {
+  const file = databaseIn(t)
+  const before = await createHarness({ file, policy: hourly })
+  const { id } = await before.post({ sendAt: before.start + hour })
+  await before.done(
+    before.gateway.ledger.commit({
+      recipients: [{ tenant: 'default', id: 'ada', optOuts: [{ category: 'product' }] }],
+    }),
+  )
+  const copy = `${file}.killed`
+  for (const end of ['', '-wal']) if (existsSync(file + end)) copyFileSync(file + end, copy + end)
+  await before.stop()
+  let fails = 0
+  const again = await createHarness({
+    file: copy,
+    policy: hourly,
+    start: before.clock.now() + second,
+    wrap: (store) => ({
+      ...store,
+      mayHave: store.mayHave,
+      async commit(change) {
+        if (change.moves?.some((move) => move.before.id === id) === true && ++fails === 1)
+          throw new SluiceError('STORE_UNAVAILABLE', 'Full.', { retryAfterMs: second })
+        return store.commit(change)
+      },
+    }),
+  })
+  await again.runFor(minute)
+  assert.equal(fails, 2)
+  assert.equal((await again.notification(id)).status, 'suppressed')
+  await again.stop()
 })
