@@ -161,8 +161,8 @@ export const nothingIsDead: Check = {
  * this list when it is composed.
  */
 const builtAhead: Readonly<Record<string, readonly string[]>> = {
-  // No configuration key leads to the state in Redis before all of it is there (decision 0031).
-  'packages/gateway': ['adapters/state/redis/'],
+  // No configuration key leads to the state in Redis, and to several processes, before all of it is there (decision 0031).
+  'packages/gateway': ['adapters/state/redis/', 'store/postgres/fleet/'],
 }
 
 function deadFiles(tree: Tree, folder: string): Fault[] {

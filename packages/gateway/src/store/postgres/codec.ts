@@ -4,7 +4,7 @@
  */
 import { dataOf } from '../../content.ts'
 import type { Channel, Decision, Job, Move, Notification, TimelineEvent } from '../../model.ts'
-import { isFinal, revisionOf } from '../../model.ts'
+import { isFinal, pendingBytesOf, pendingOf, revisionOf } from '../../model.ts'
 import type { Change, JobWork, JobWrite } from '../../ports.ts'
 import { isCountedApart, statusCodes, statusOf, throttledFlag } from '../status-codes.ts'
 
@@ -189,6 +189,8 @@ function jobRow(write: JobWrite) {
     taken: job.taken,
     shared: job.shared?.id,
     body: job,
+    pending: pendingOf(job) - (before === undefined ? 0 : pendingOf(before)),
+    pending_bytes: pendingBytesOf(job) - (before === undefined ? 0 : pendingBytesOf(before)),
     ...(before === undefined ? {} : { b_status: before.status, b_taken: before.taken }),
     ...(write.kind === 'open' ? { work: plainWork(write.work) } : {}),
   }
@@ -209,13 +211,14 @@ export interface EncodedChange {
   readonly accept: readonly object[]
   readonly moves: readonly object[]
   readonly digests: readonly object[]
+  readonly generations: readonly object[]
   readonly rest: Readonly<Partial<Record<RestKind, readonly object[]>>>
 }
 
 type RestKind = 'recipients' | 'decided' | 'answers' | 'jobs' | 'accounts' | 'holds' | 'contents'
 
 export function encodeChange(change: Change): EncodedChange {
-  const { decidedFor } = change
+  const { decidedFor, generations = [] } = change
   const {
     accept = [],
     moves = [],
@@ -230,6 +233,7 @@ export function encodeChange(change: Change): EncodedChange {
   return {
     accept: accept.map(acceptedRow),
     moves: moves.map(movedRow),
+    generations,
     digests: digests.map((write) => ({
       kind: write.kind,
       left: 'left' in write ? write.left : undefined,
@@ -304,6 +308,7 @@ export function groupJson(changes: readonly EncodedChange[]): string {
     accept: placed(({ accept }) => accept),
     moves: placed(({ moves }) => moves),
     digests: placed(({ digests }) => digests),
+    generations: placed(({ generations }) => generations),
     ...(hasRest ? { rest: { ...Object.fromEntries(kinds.map((kind) => [kind, rest[kind] ?? []])) } } : {}),
   })
 }

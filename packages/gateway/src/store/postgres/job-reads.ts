@@ -5,6 +5,10 @@ import { statusOf } from '../status-codes.ts'
 import type { Db } from './connection.ts'
 import { isText } from './lists.ts'
 
+/** The tally of what jobs have yet to accept. Those of notifications are 2 × status, + 1 for those counted apart. */
+const jobKind = 100
+export const isJobKind = (kind: number): boolean => kind === jobKind
+
 export function createJobReads(db: Db): Pick<Store, 'job' | 'jobWork' | 'runningJobs' | 'jobMembers'> {
   return {
     async job(tenant, id) {

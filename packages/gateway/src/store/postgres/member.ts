@@ -1,6 +1,7 @@
 /**
  * The registration of a process. With the state of the limits in memory one process serves a store: it holds an
- * advisory lock as long as its writing connection lasts, which the server frees when the process dies.
+ * advisory lock as long as its writing connection lasts, which the server frees when the process dies. Several
+ * processes share that lock.
  */
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
@@ -18,17 +19,18 @@ export function newMemberId(): string {
 /** The server frees the lock of a killed process when it reads from its socket: milliseconds, more under load. */
 const patienceMs = 3_000
 
-/** True where this connection holds the right to be the only process of the store. */
-export async function lockAlone(db: Db): Promise<boolean> {
+/** True where this connection holds the right to serve the store: as the only process, or as one of several. */
+export async function lockStore(db: Db, alone: boolean): Promise<boolean> {
+  const lock = alone ? 'pg_try_advisory_lock' : 'pg_try_advisory_lock_shared'
   const [row] = await db.query<{ held: boolean }>(
-    "SELECT pg_try_advisory_lock(hashtext('sluice alone'), hashtext(current_schema())) AS held",
+    `SELECT ${lock}(hashtext('sluice alone'), hashtext(current_schema())) AS held`,
   )
   return row!.held
 }
 
-/** @throws SluiceError INVALID_CONFIG where another process serves the store */
-export async function enterAlone(db: Db, { shown, schema }: PostgresAddress): Promise<void> {
-  for (let waitedMs = 0; !(await lockAlone(db)); waitedMs += 100) {
+/** @throws SluiceError INVALID_CONFIG where another process serves the store, and one of the two must be alone */
+export async function enter(db: Db, { shown, schema }: PostgresAddress, alone: boolean): Promise<void> {
+  for (let waitedMs = 0; !(await lockStore(db, alone)); waitedMs += 100) {
     if (waitedMs >= patienceMs) {
       const [other] = await db.query<{ name: string }>(
         'SELECT name FROM member WHERE state IN (1, 2) ORDER BY started_at DESC LIMIT 1',

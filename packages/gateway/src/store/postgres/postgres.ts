@@ -1,5 +1,5 @@
 /**
- * The store on PostgreSQL: port `Store`, in a form for several processes; this version serves one. Read it in the order
+ * The store on PostgreSQL: port `Store`, for one process or (fleet/) for several. Read it in the order
  * of a commit: a change is encoded (codec.ts), waits for its group (group.ts), and is written with the others in one
  * call of `commit_group` (writer.ts, migrations/0002-functions.sql). Questions run beside it on a small pool. Decision
  * record 0032 says why it is so.
@@ -16,9 +16,9 @@ import { readRowsFor, type WholeRow } from './codec.ts'
 import { type Connection, connect, createReadPool, type Db } from './connection.ts'
 import { createDigestReads } from './digest-reads.ts'
 import { createErasures } from './erasures.ts'
-import { createJobReads } from './job-reads.ts'
+import { createJobReads, isJobKind } from './job-reads.ts'
 import { createLists, isText } from './lists.ts'
-import { enterAlone, newMemberId, register } from './member.ts'
+import { enter, newMemberId, register } from './member.ts'
 import { migrate } from './migrate.ts'
 import { closed, startFault, storeFault } from './postgres-errors.ts'
 import { prune } from './prune.ts'
@@ -38,7 +38,7 @@ export interface PostgresStoreOptions {
 }
 
 /** A right to send is good for this time from the asking, ms: what forbids a call waits as long before its answer. */
-const rightMs = 250
+export const rightMs = 250
 /** Rows of the backlog that are read at once, at the start: some 20 ms. */
 const backlogPage = 5_000
 
@@ -57,7 +57,7 @@ export async function openPostgresStore({
   try {
     connection = await connect(address)
     await migrate(connection, address)
-    if (alone) await enterAlone(connection, address)
+    await enter(connection, address, alone)
     const { unsettled, erasureKey } = await register(connection, {
       id: member,
       version,
@@ -246,7 +246,8 @@ function storeOf({ address, clock, alone, member, connection, epoch, unsettled, 
         `SELECT tenant, kind, sum(count)::bigint AS count, sum(bytes)::bigint AS bytes FROM tally
           GROUP BY tenant, kind HAVING sum(count) <> 0`,
       )
-      return rows.map(({ tenant, kind, count, bytes }) => {
+      const counted = rows.filter(({ kind }) => !isJobKind(kind))
+      return counted.map(({ tenant, kind, count, bytes }) => {
         const status: Status = statusOf(kind >> 1)
         const isApart = kind % 2 === 1
         return {
@@ -317,6 +318,7 @@ function storeOf({ address, clock, alone, member, connection, epoch, unsettled, 
             await query('UPDATE live SET begun_at = NULL WHERE owner > 0 AND owner + 0 = $1', [member])
           // Unsettled, the rows stay to the process that takes them over, and what was begun counts as perhaps sent.
           if (isSettled) await query('SELECT settle_member($1, $2)', [member, clock.now()])
+          else if (!alone) await query('SELECT declare_dead($1)', [member])
         })
       } finally {
         isOpen = false

@@ -10,7 +10,7 @@ import type { PostgresAddress } from './address.ts'
 import { type EncodedChange, encodeChange, groupJson, versionOf } from './codec.ts'
 import { type Connection, connect, type Db } from './connection.ts'
 import { takeGroup, touchedBy } from './group.ts'
-import { lockAlone } from './member.ts'
+import { lockStore } from './member.ts'
 import { closed, isFenced, isInTheWay, isRefusedValue, storeFault, unreachable } from './postgres-errors.ts'
 
 /** The writing connection as a task has it. `epoch` goes with each call of a function of the schema. */
@@ -86,7 +86,7 @@ export function createWriter(options: WriterOptions): Writer {
       let opened: Connection | undefined
       try {
         opened = await connect(address)
-        if (options.alone && !(await lockAlone(opened)))
+        if (!(await lockStore(opened, options.alone)))
           throw new Error('another process has taken the place of this one')
         const [row] = await opened.query<{ epoch: number }>('SELECT open_epoch($1) AS epoch', [member])
         epoch = row!.epoch

@@ -3,6 +3,12 @@ import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { readPostgresAddress } from '../../../src/config/postgres-address.ts'
 import type { Clock, Store } from '../../../src/ports.ts'
+import type { PostgresAddress } from '../../../src/store/postgres/address.ts'
+import {
+  openPostgresFleet,
+  type PostgresFleet,
+  type PostgresFleetOptions,
+} from '../../../src/store/postgres/fleet/open-fleet.ts'
 import { openPostgresStore } from '../../../src/store/postgres/postgres.ts'
 
 const made: string[] = []
@@ -15,12 +21,31 @@ export function schemaUrl(name: string): string {
   return `${process.env.SLUICE_TEST_POSTGRES}?schema=${schema}`
 }
 
+export const addressOf = (url: string): PostgresAddress =>
+  readPostgresAddress(url, () => {
+    throw new Error('no files here')
+  })
+
+/** Joins the fleet of an address, with short beats. */
+export const joinAt = (
+  url: string,
+  clock: Clock,
+  more: Partial<Pick<PostgresFleetOptions, 'onDeclaredDead' | 'onError' | 'beatMs'>> = {},
+): Promise<PostgresFleet> =>
+  openPostgresFleet({
+    address: addressOf(url),
+    clock,
+    version: 'test',
+    beatMs: 50,
+    onDeclaredDead: () => {},
+    onError: () => {},
+    ...more,
+  })
+
 /** Opens the store of an address: alone, or as the member of this number among others. */
 export const openAt = (url: string, clock: Clock, member?: string): Promise<Store> =>
   openPostgresStore({
-    address: readPostgresAddress(url, () => {
-      throw new Error('no files here')
-    }),
+    address: addressOf(url),
     clock,
     version: 'test',
     alone: member === undefined,

@@ -1,6 +1,5 @@
 /** Connections that end while something is under way: the record tells what became of it, and nothing is stuck. */
 import assert from 'node:assert/strict'
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { after, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { needs } from '../../../../../scripts/services/needs.ts'
@@ -8,6 +7,7 @@ import { epoch, settled, someNotification, stillClock } from '../../../src/confo
 import { SluiceError } from '../../../src/errors.ts'
 import type { Change, Store } from '../../../src/ports.ts'
 import { ask, dropSchemas, openAt, schemaUrl } from './database.ts'
+import { startProxy } from './proxy.ts'
 
 /** Cuts the connections of this run's schema from the server's side, whatever they do. */
 const cut = (url: string): Promise<unknown> =>
@@ -17,50 +17,6 @@ const cut = (url: string): Promise<unknown> =>
       WHERE a.application_name = 'sluice' AND l.locktype = 'advisory' AND l.classid = hashtext('sluice alone')::oid
         AND l.objid = hashtext(current_schema())::oid`,
   )
-
-/** Stands between the store and the server, and can lose the answer to one statement together with its connection. */
-async function startProxy(url: string) {
-  const target = new URL(url)
-  let losing: string | undefined
-  const sockets = new Set<Socket>()
-  const server = createServer((client) => {
-    const behind = connect(Number(target.port), target.hostname)
-    let isLost = false
-    for (const socket of [client, behind]) {
-      sockets.add(socket)
-      socket.on('error', () => {})
-      socket.on('close', () => {
-        client.destroy()
-        behind.destroy()
-      })
-    }
-    client.on('data', (bytes) => {
-      if (losing !== undefined && bytes.includes(losing)) {
-        losing = undefined
-        isLost = true
-      }
-      behind.write(bytes)
-    })
-    behind.on('data', (bytes) => {
-      // The answer has come, so the statement is done.
-      if (isLost) client.destroy()
-      else client.write(bytes)
-    })
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const through = new URL(url)
-  through.port = String((server.address() as AddressInfo).port)
-  return {
-    url: through.href,
-    loseAnswerOf(text: string): void {
-      losing = text
-    },
-    close(): void {
-      for (const socket of sockets) socket.destroy()
-      server.close()
-    },
-  }
-}
 
 const isUncertain = (error: unknown): boolean => error instanceof SluiceError && error.isUncertain
 

@@ -1,0 +1,177 @@
+/**
+ * The processes of a fleet over PostgreSQL. Each one increments its beat on a connection of its own; who sees the same
+ * beat of another process for long enough, by its own monotonic clock and its own looks, declares that process dead. No
+ * clock of the server decides, and no connection that was lost: a process that cannot look judges nobody.
+ */
+import type { Members, Role } from '../../../member-port.ts'
+import type { Clock } from '../../../ports.ts'
+import type { PostgresAddress } from '../address.ts'
+import { type Connection, connect } from '../connection.ts'
+
+export interface PostgresMembersOptions {
+  readonly address: PostgresAddress
+  /** The id under which the store of this process is registered. */
+  readonly member: string
+  readonly clock: Pick<Clock, 'monotonic'>
+  /** Called once when the others have declared this process dead: its store takes nothing more from it. */
+  readonly onDeclaredDead: () => void
+  readonly onError: (what: string, error: unknown) => void
+  /** Time between two beats, ms. @defaultValue 2000 */
+  readonly beatMs?: number | undefined
+}
+
+/** Looks that must have shown the same beat, over as many beats at least: 12 s. */
+const silentLooks = 6
+/** A process whose last answered beat was sent so many beats ago holds no role: earlier than it can be declared dead. */
+const rolesForBeats = 4
+/** A pause of this process for so many beats begins the counting anew: the others may have been stopped with it. */
+const pauseBeats = 3
+
+/** Another process as the record shows it. `state`: 1 alive, 2 leaving, 3 dead. */
+interface OtherMember {
+  readonly id: string
+  readonly beat: number
+  readonly state: 1 | 2 | 3
+}
+
+interface BeatAnswer {
+  readonly living: boolean
+  readonly roles: readonly Role[]
+  readonly members: readonly OtherMember[]
+}
+
+/** The looks that have shown the same beat of a process. */
+interface Silence {
+  readonly beat: number
+  /** `clock.monotonic` when the first of them was answered. */
+  readonly since: number
+  looks: number
+}
+
+/** Joins the others; returns when the first beat has told who they are. */
+export async function openPostgresMembers(options: PostgresMembersOptions): Promise<Members> {
+  const { address, member, clock, onDeclaredDead, onError, beatMs = 2_000 } = options
+  const listeners = new Set<() => void>()
+  /** Roles that were asked for: as many as there are kinds of chores. */
+  const wanted = new Set<Role>()
+  let held: ReadonlySet<Role> = new Set()
+  let rolesUntil = Number.NEGATIVE_INFINITY
+  /** The other processes of the last look that had not ended, and the silence of each. */
+  let silences = new Map<string, Silence>()
+  let alive = 1
+  let isOpen = true
+  let lookedAt: number | undefined
+  let connection: Connection | undefined
+  let timer: NodeJS.Timeout | undefined
+  let looking: Promise<void> = Promise.resolve()
+
+  async function connected(): Promise<Connection> {
+    if (connection?.isOpen === true) return connection
+    // What was seen on the lost connection says nothing of the time since.
+    silences = new Map([...silences.keys()].map((id) => [id, unseen()]))
+    lookedAt = undefined
+    await connection?.close()
+    connection = await connect(address)
+    return connection
+  }
+
+  async function look(): Promise<void> {
+    const { query } = await connected()
+    const sentAt = clock.monotonic()
+    if (lookedAt !== undefined && sentAt - lookedAt > pauseBeats * beatMs)
+      silences = new Map([...silences.keys()].map((id) => [id, unseen()]))
+    lookedAt = sentAt
+    const [row] = await query<{ answer: BeatAnswer }>(
+      'SELECT beat($1, $2) AS answer',
+      [member, [...wanted]],
+      {
+        name: 'beat',
+      },
+    )
+    const { living, roles, members } = row!.answer
+    if (!living) return die()
+    held = new Set(roles)
+    rolesUntil = sentAt + rolesForBeats * beatMs
+    alive = 1 + members.filter(({ state }) => state === 1).length
+    await judge(members, sentAt)
+  }
+
+  async function judge(members: readonly OtherMember[], sentAt: number): Promise<void> {
+    const seen = new Map<string, Silence>()
+    let hasDied = [...silences.keys()].some((id) => members.every((other) => other.id !== id))
+    for (const { id, beat, state } of members) {
+      const before = silences.get(id)
+      const silence = before?.beat === beat ? before : { beat, since: clock.monotonic(), looks: 0 }
+      silence.looks += 1
+      seen.set(id, silence)
+      const isSilent = silence.looks >= silentLooks && sentAt - silence.since >= silentLooks * beatMs
+      if (state !== 3 && !isSilent) continue
+      // Told with each look until nothing is left of it: a takeover passes over rows that a statement has locked.
+      hasDied ||= state === 3 || (await declareDead(id, beat))
+      if (state === 3) await settle(id)
+    }
+    silences = seen
+    if (hasDied) for (const listener of listeners) listener()
+  }
+
+  async function declareDead(id: string, beat: number): Promise<boolean> {
+    const { query } = await connected()
+    const [row] = await query<{ dead: boolean }>('SELECT declare_silent_dead($1, $2) AS dead', [id, beat])
+    return row!.dead
+  }
+
+  /** Ends the registration of a dead process once nothing is held by it. */
+  async function settle(id: string): Promise<void> {
+    const { query } = await connected()
+    await query('SELECT settle_dead($1)', [id])
+  }
+
+  function die(): void {
+    if (!isOpen) return
+    isOpen = false
+    onDeclaredDead()
+  }
+
+  function lookAgain(): void {
+    if (!isOpen) return
+    timer = setTimeout(() => {
+      looking = look()
+        .catch((error: unknown) => onError('look at the other processes', error))
+        .finally(lookAgain)
+    }, beatMs)
+    timer.unref()
+  }
+
+  try {
+    await look()
+  } catch (error) {
+    await connection?.close()
+    throw error
+  }
+  lookAgain()
+
+  return {
+    id: member,
+    count: () => alive,
+    holds(role) {
+      wanted.add(role)
+      return isOpen && clock.monotonic() < rolesUntil && held.has(role)
+    },
+    onDeath(listener) {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
+    async close() {
+      const wasOpen = isOpen
+      isOpen = false
+      clearTimeout(timer)
+      await looking
+      // The others would hold its roles free only when they found it silent.
+      if (wasOpen) await connection?.query('SELECT leave($1)', [member]).catch(() => {})
+      await connection?.close()
+    },
+  }
+}
+
+/** A process that was known before, and of whose beat nothing is known now. */
+const unseen = (): Silence => ({ beat: Number.NaN, since: Number.POSITIVE_INFINITY, looks: 0 })

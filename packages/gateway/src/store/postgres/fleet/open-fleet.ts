@@ -1,0 +1,77 @@
+/**
+ * Opens a record on PostgreSQL for one of several processes: its store, its membership under the same id, and the record
+ * from which limiter state is filled that the processes share.
+ */
+import type { Members } from '../../../member-port.ts'
+import type { Clock, Store } from '../../../ports.ts'
+import type { Registrations } from '../../../registration-port.ts'
+import type { PostgresAddress } from '../address.ts'
+import { createReadPool, type Db } from '../connection.ts'
+import { newMemberId } from '../member.ts'
+import { openPostgresStore, rightMs } from '../postgres.ts'
+import { startFault, storeFault } from '../postgres-errors.ts'
+import { openPostgresMembers } from './members.ts'
+import { createPostgresRegistrations } from './registrations.ts'
+import { createTenantRecords, type TenantRecords } from './tenant-records.ts'
+
+export interface PostgresFleetOptions {
+  readonly address: PostgresAddress
+  readonly clock: Clock
+  /** The version of this program, for those who look at the table of members. */
+  readonly version: string
+  /**
+   * Called once when the others have declared this process dead, because it was stopped for too long: the store takes
+   * nothing more from it, and what it held is theirs. The process is to end; a new start has a new id.
+   */
+  readonly onDeclaredDead: () => void
+  readonly onError: (what: string, error: unknown) => void
+  /** Time between two beats, ms; a process is dead after six that were not seen. @defaultValue 2000 */
+  readonly beatMs?: number | undefined
+}
+
+export interface PostgresFleet {
+  /** To be closed behind `members`; closes the rest with it. */
+  readonly store: Store
+  readonly members: Members
+  readonly registrations: Registrations
+  readonly records: TenantRecords
+}
+
+/** Connections for filling lost state, beside the four for questions: a fill must not wait behind a list. */
+const recordConnections = 2
+
+/** @throws SluiceError INVALID_CONFIG where the server cannot be used, with the way out */
+export async function openPostgresFleet(options: PostgresFleetOptions): Promise<PostgresFleet> {
+  const { address, clock, version, onDeclaredDead, onError, beatMs } = options
+  const member = newMemberId()
+  const store = await openPostgresStore({ address, clock, version, alone: false, member })
+  const pool = createReadPool(address, recordConnections)
+  const db: Db = {
+    async query(text, values, more) {
+      try {
+        return await pool.query(text, values, more)
+      } catch (error) {
+        throw storeFault(error, address)
+      }
+    },
+  }
+  let members: Members
+  try {
+    members = await openPostgresMembers({ address, member, clock, onDeclaredDead, onError, beatMs })
+  } catch (error) {
+    await Promise.all([store.close(), pool.close()])
+    throw startFault(error, address)
+  }
+  return {
+    members,
+    registrations: createPostgresRegistrations(db, rightMs),
+    records: createTenantRecords(db),
+    store: {
+      ...store,
+      async close(isSettled) {
+        await pool.close()
+        await store.close(isSettled)
+      },
+    },
+  }
+}

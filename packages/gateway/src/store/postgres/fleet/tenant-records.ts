@@ -1,0 +1,128 @@
+/**
+ * Reads from PostgreSQL what the limits of tenants and their room are filled from when the state that holds them is lost:
+ * the next generation first, then the record in one snapshot. Changes of an earlier generation are on record by then, or
+ * are refused (`commit_group`).
+ */
+import { boundOf } from '../../../bounds.ts'
+import type { Occupancy } from '../../../room-port.ts'
+import { statusOf } from '../../status-codes.ts'
+import type { Db } from '../connection.ts'
+import { isJobKind } from '../job-reads.ts'
+
+/** An entry on record that counts in the limits of its tenant and module. */
+export interface CountedEntry {
+  readonly module: string
+  /** The instant at which it counts, epoch ms. */
+  readonly at: number
+  readonly isCritical: boolean
+}
+
+/** An entry on record that waits in the throttle queue of its tenant. */
+export interface WaitingEntry {
+  readonly id: string
+  readonly module: string
+  /** The place that it was promised, epoch ms. */
+  readonly at: number
+  readonly dueAt: number
+}
+
+export interface TenantRecords {
+  /**
+   * Gives the throttle queues of a tenant their next generation. Returns when every change of an earlier one is on
+   * record or refused. Rejects with STORE_UNAVAILABLE, as all of these.
+   */
+  nextThrottleGeneration(tenant: string): Promise<number>
+  /** Reads the entries that have passed since, and those that wait in the order of acceptance, in one snapshot. */
+  entries(
+    tenant: string,
+    since: number,
+  ): Promise<{ readonly counted: readonly CountedEntry[]; readonly waiting: readonly WaitingEntry[] }>
+  /** Names the tenants that have waiting entries. */
+  waitingTenants(): Promise<readonly string[]>
+  /** Gives the room of a tenant its next generation. */
+  nextRoomGeneration(tenant: string): Promise<number>
+  /** Reads what each member has on record; a member of its own stands for those that have ended. */
+  tallies(tenant: string): Promise<readonly (Occupancy & { readonly member: string })[]>
+}
+
+interface EntryRow {
+  readonly id: string
+  readonly module: string
+  readonly is_critical: boolean
+  /** Null where it ended before its pass. */
+  readonly at: number | null
+  readonly waits: boolean
+  readonly due_at: number | null
+}
+
+/**
+ * What is accepted counts at its pass, or waits: `kind` 3. Items of a digest were counted when they were accepted, so
+ * the notification that it became, which has actors, is left out.
+ */
+const entriesOfTenant = `SELECT n.id, n.body->>'module' AS module, n.body->>'priority' = 'critical' AS is_critical,
+    l.kind IS NOT DISTINCT FROM 3::smallint AS waits, l.due_at,
+    CASE WHEN l.kind = 3 THEN coalesce((coalesce(l.state, n.first)->'decision'->>'at')::double precision, l.due_at)
+      WHEN n.first->'timeline'->1->>'reason' IN ('tenant_limit', 'module_limit') THEN coalesce(l.turned_at, o.turned_at)
+      ELSE coalesce(l.turned_at, o.turned_at, n.created_at) END AS at
+  FROM (SELECT id FROM notification WHERE tenant = $1 AND created_at >= $2
+      UNION SELECT id FROM live WHERE tenant = $1 AND turned_at >= $2
+      UNION SELECT id FROM outcome WHERE tenant = $1 AND turned_at >= $2
+      UNION SELECT id FROM live WHERE tenant = $1 AND kind = 3) named
+    CROSS JOIN LATERAL (SELECT * FROM notification WHERE notification.id = named.id) n
+    LEFT JOIN live l ON l.id = named.id LEFT JOIN outcome o ON o.id = named.id
+  WHERE n.body->'actors' IS NULL
+  ORDER BY n.seq`
+
+export function createTenantRecords(db: Db): TenantRecords {
+  const nextGeneration = async (tenant: string, state: 'throttle' | 'room'): Promise<number> => {
+    const [row] = await db.query<{ number: number }>('SELECT next_generation($1, $2) AS number', [
+      tenant,
+      state,
+    ])
+    return row!.number
+  }
+
+  return {
+    nextThrottleGeneration: (tenant) => nextGeneration(tenant, 'throttle'),
+    nextRoomGeneration: (tenant) => nextGeneration(tenant, 'room'),
+    async entries(tenant, since) {
+      const rows = await db.query<EntryRow>(entriesOfTenant, [tenant, since])
+      const waiting = rows.filter(({ waits }) => waits)
+      const counted = rows.filter(({ waits, at }) => !waits && at !== null && at >= since)
+      return {
+        counted: counted.map(({ module, at, is_critical }) => ({ module, at: at!, isCritical: is_critical })),
+        waiting: waiting.map(({ id, module, at, due_at }) => ({ id, module, at: at!, dueAt: due_at! })),
+      }
+    },
+    async waitingTenants() {
+      const rows = await db.query<{ tenant: string }>('SELECT DISTINCT tenant FROM live WHERE kind = 3')
+      return rows.map(({ tenant }) => tenant)
+    },
+    async tallies(tenant) {
+      const rows = await db.query<{ member: string; kind: number; count: number; bytes: number }>(
+        'SELECT member::text AS member, kind, count, bytes FROM tally WHERE tenant = $1',
+        [tenant],
+      )
+      const uses = new Map<string, { member: string; queue: number; waiting: number; bytes: number }>()
+      for (const { member, kind, count, bytes } of rows) {
+        const bound = boundOfKind(kind)
+        if (bound === undefined) continue
+        const use = uses.get(member) ?? { member, queue: 0, waiting: 0, bytes: 0 }
+        use[bound] += count
+        use.bytes += bytes
+        uses.set(member, use)
+      }
+      return [...uses.values()]
+    },
+  }
+}
+
+/** The bound in which the notifications of a tally count: `kind` is 2 × status, + 1 for those counted apart. */
+function boundOfKind(kind: number): 'queue' | 'waiting' | undefined {
+  if (isJobKind(kind)) return 'queue'
+  const status = statusOf(kind >> 1)
+  const isApart = kind % 2 === 1
+  // A dead letter that no pool serves counts in no bound.
+  if (status === 'dead' && isApart) return undefined
+  return boundOf(status, isApart ? 'tenant_limit' : undefined)
+}

@@ -1,0 +1,194 @@
+/** Processes that know each other by their beats on a real PostgreSQL: who is alive, who has died, who does a chore. */
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { needs } from '../../../../../scripts/services/needs.ts'
+import { createSystemClock } from '../../../src/adapters/clock.ts'
+import { exerciseMembers } from '../../../src/conformance/members.ts'
+import { someNotification } from '../../../src/conformance/store/sample.ts'
+import type { PostgresFleet } from '../../../src/store/postgres/fleet/open-fleet.ts'
+import { ask, dropSchemas, joinAt, openAt, schemaUrl } from './database.ts'
+import { startProxy } from './proxy.ts'
+
+const clock = createSystemClock()
+
+async function until(condition: () => boolean | Promise<boolean>, forMs = 10_000): Promise<void> {
+  const end = performance.now() + forMs
+  while (!(await condition())) {
+    assert.ok(performance.now() < end, `${condition} does not come true`)
+    await sleep(10)
+  }
+}
+
+/** Closes a process of the fleet as a gateway does. */
+async function leave({ members, store }: PostgresFleet): Promise<void> {
+  await members.close()
+  await store.close()
+}
+
+describe('the processes of a fleet on PostgreSQL', needs('postgres'), () => {
+  const joined: PostgresFleet[] = []
+  after(async () => {
+    await Promise.all(joined.map(({ store }) => store.close()))
+    await dropSchemas()
+  })
+  exerciseMembers(
+    'Members on PostgreSQL',
+    async () => {
+      const fleet = await joinAt(schemaUrl('members'), clock)
+      joined.push(fleet)
+      return fleet.members
+    },
+    until,
+  )
+
+  test('counts those that are alive, and each role has one holder until that one leaves', async () => {
+    const url = schemaUrl('count')
+    const [a, b, c] = [await joinAt(url, clock), await joinAt(url, clock), await joinAt(url, clock)]
+    await until(() => [a, b, c].every(({ members }) => members.count() === 3))
+    const holders = () => [a, b, c].filter(({ members }) => members.holds('retention'))
+    await until(() => holders().length > 0)
+    for (let look = 0; look < 30; look += 1) {
+      assert.equal(holders().length, 1)
+      await sleep(5)
+    }
+    const [first] = holders()
+    await first!.members.close()
+    assert.equal(holders().length, 0)
+    await until(() => holders().length === 1)
+    await until(() => holders()[0]!.members.count() === 2)
+    await Promise.all([a, b, c].map(leave))
+  })
+
+  test('declares a process dead whose beats have stopped, and gives its roles and its notifications to another', async () => {
+    const url = schemaUrl('death')
+    let declaredDead = 0
+    const proxy = await startProxy(url)
+    const mortal = await joinAt(proxy.url, clock, { onDeclaredDead: () => {
+        declaredDead += 1
+      },
+    })
+    await until(() => mortal.members.holds('orphans'))
+    const at = clock.now() - 1_000
+    const list = Array.from({ length: 20 }, () => someNotification({ dueAt: at, status: 'scheduled' }))
+    assert.ok((await mortal.store.commit({ accept: list })).applied)
+    assert.equal((await mortal.store.claimDue(clock.now(), 100)).length, 20)
+    const [begun] = list
+    await mortal.store.begin([{ notification: begun! }])
+    const survivor = await joinAt(url, clock)
+    let deaths = 0
+    survivor.members.onDeath(() => {
+      deaths += 1
+    })
+    assert.equal(survivor.members.count(), 2)
+    assert.deepEqual(await survivor.store.takeOver(clock.now(), 100), [])
+    const diedAt = performance.now()
+    proxy.freeze()
+    await until(() => deaths > 0)
+    const tookMs = performance.now() - diedAt
+    assert.ok(tookMs >= 6 * 50 - 60, `after ${tookMs} ms a process was declared dead that had beaten since`)
+    const taken = await survivor.store.takeOver(clock.now(), 100)
+    assert.equal(taken.length, 20)
+    assert.deepEqual(
+      taken.filter(({ mayHaveLeft }) => mayHaveLeft).map(({ notification: { id } }) => id),
+      [begun!.id],
+    )
+    await until(() => survivor.members.count() === 1 && survivor.members.holds('orphans'))
+    await until(async () => (await ask(url, 'SELECT FROM member WHERE state = 4')).length === 1)
+    const [{ members: counted } = { members: 0 }] = await ask(
+      url,
+      'SELECT count(DISTINCT member)::int AS members FROM tally WHERE member > 0 AND count <> 0',
+    )
+    assert.equal(counted, 0, 'its counts are folded')
+    assert.deepEqual(
+      (await survivor.store.tallies()).map(({ status, count }) => [status, count]),
+      [['scheduled', 20]],
+    )
+    proxy.thaw()
+    await until(() => declaredDead === 1)
+    assert.ok(!mortal.members.holds('orphans'))
+    await assert.rejects(async () => mortal.store.begin([{ notification: begun! }]), {
+      code: 'STORE_UNAVAILABLE',
+    })
+    await leave(survivor)
+    await mortal.members.close()
+    await mortal.store.close().catch(() => {})
+    proxy.close()
+  })
+
+  test('declares nobody dead while its own connection is lost again and again, and then the one that is silent', async () => {
+    const url = schemaUrl('deaf')
+    const [proxy, silence] = [await startProxy(url), await startProxy(url)]
+    const deaf = await joinAt(proxy.url, clock)
+    const silent = await joinAt(silence.url, clock)
+    let deaths = 0
+    deaf.members.onDeath(() => {
+      deaths += 1
+    })
+    await until(() => deaf.members.count() === 2)
+    silence.freeze()
+    // Each time before it has looked often enough.
+    for (let times = 0; times < 12; times += 1) {
+      await sleep(120)
+      proxy.cutAll()
+    }
+    assert.equal(deaths, 0)
+    await until(() => deaths > 0)
+    silence.thaw()
+    await Promise.all([deaf.members.close(), silent.members.close()])
+    await Promise.allSettled([deaf.store.close(), silent.store.close()])
+    proxy.close()
+    silence.close()
+  })
+
+  test('declares nobody dead right after this process was stopped itself', async () => {
+    const url = schemaUrl('stopped')
+    const silence = await startProxy(url)
+    let ahead = 0
+    const looker = await joinAt(url, { ...clock, monotonic: () => clock.monotonic() + ahead })
+    let deaths = 0
+    looker.members.onDeath(() => {
+      deaths += 1
+    })
+    const silent = await joinAt(silence.url, clock)
+    await until(() => looker.members.count() === 2)
+    silence.freeze()
+    for (let times = 0; times < 30; times += 1) {
+      ahead += 60_000
+      await sleep(20)
+    }
+    assert.equal(deaths, 0)
+    await until(() => deaths > 0)
+    silence.thaw()
+    await Promise.all([looker.members.close(), silent.members.close()])
+    await Promise.allSettled([looker.store.close(), silent.store.close()])
+    silence.close()
+  })
+
+  test('refuses a process that must be alone beside others, and another beside one that is alone', async () => {
+    const url = schemaUrl('mixed')
+    const fleet = await joinAt(url, clock)
+    await assert.rejects(openAt(url, clock), { code: 'INVALID_CONFIG', message: /Another gateway/ })
+    await leave(fleet)
+    const alone = await openAt(url, clock)
+    await assert.rejects(joinAt(url, clock), { code: 'INVALID_CONFIG', message: /Another gateway/ })
+    await alone.close()
+  })
+
+  test('frees what a process held at once when it closes unsettled', async () => {
+    const url = schemaUrl('unsettled')
+    const [a, b] = [await joinAt(url, clock), await joinAt(url, clock)]
+    const one = someNotification({ dueAt: clock.now() - 1_000, status: 'scheduled' })
+    assert.ok((await a.store.commit({ accept: [one] })).applied)
+    assert.equal((await a.store.claimDue(clock.now(), 10)).length, 1)
+    let deaths = 0
+    b.members.onDeath(() => {
+      deaths += 1
+    })
+    await a.members.close()
+    await a.store.close(false)
+    await until(() => deaths > 0)
+    assert.equal((await b.store.takeOver(clock.now(), 10)).length, 1)
+    await leave(b)
+  })
+})

@@ -1,0 +1,74 @@
+/** Stands between a store and its server, and loses what a network can lose. */
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+
+export interface Proxy {
+  /** The address of the schema, through the proxy. */
+  readonly url: string
+  /** Loses the answer to the next statement that has this text, together with its connection. */
+  loseAnswerOf(text: string): void
+  /** Ends all connections; new ones are made. */
+  cutAll(): void
+  /** Passes nothing more in either direction, as for a process that was stopped, until `thaw`. */
+  freeze(): void
+  thaw(): void
+  close(): void
+}
+
+export async function startProxy(url: string): Promise<Proxy> {
+  const target = new URL(url)
+  let losing: string | undefined
+  let isFrozen = false
+  const sockets = new Set<Socket>()
+  const server = createServer((client) => {
+    const behind = connect(Number(target.port), target.hostname)
+    let isLost = false
+    for (const socket of [client, behind]) {
+      sockets.add(socket)
+      if (isFrozen) socket.pause()
+      socket.on('error', () => {})
+      socket.on('close', () => {
+        sockets.delete(socket)
+        client.destroy()
+        behind.destroy()
+      })
+    }
+    client.on('data', (bytes) => {
+      if (losing !== undefined && bytes.includes(losing)) {
+        losing = undefined
+        isLost = true
+      }
+      behind.write(bytes)
+    })
+    behind.on('data', (bytes) => {
+      // The answer has come, so the statement is done.
+      if (isLost) client.destroy()
+      else client.write(bytes)
+    })
+    if (isFrozen) for (const socket of [client, behind]) socket.pause()
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const through = new URL(url)
+  through.port = String((server.address() as AddressInfo).port)
+  const cutAll = (): void => {
+    for (const socket of sockets) socket.destroy()
+  }
+  return {
+    url: through.href,
+    loseAnswerOf(text) {
+      losing = text
+    },
+    cutAll,
+    freeze() {
+      isFrozen = true
+      for (const socket of sockets) socket.pause()
+    },
+    thaw() {
+      isFrozen = false
+      for (const socket of sockets) socket.resume()
+    },
+    close() {
+      cutAll()
+      server.close()
+    },
+  }
+}
