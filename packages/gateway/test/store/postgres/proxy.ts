@@ -1,7 +1,7 @@
 /** Stands between a store and its server, and loses what a network can lose. */
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 
-export interface Proxy {
+export interface LossyProxy {
   /** The address of the schema, through the proxy. */
   readonly url: string
   /** Loses the answer to the next statement that has this text, together with its connection. */
@@ -14,7 +14,7 @@ export interface Proxy {
   close(): void
 }
 
-export async function startProxy(url: string): Promise<Proxy> {
+export async function startProxy(url: string): Promise<LossyProxy> {
   const target = new URL(url)
   let losing: string | undefined
   let isFrozen = false
