@@ -67,7 +67,7 @@ export async function openPostgresMembers(options: PostgresMembersOptions): Prom
 
   async function connected(): Promise<Connection> {
     if (connection?.isOpen === true) return connection
-    // What was seen on the lost connection says nothing of the time since.
+    // A look on the lost connection says nothing of the time since.
     silences = new Map([...silences.keys()].map((id) => [id, unseen()]))
     lookedAt = undefined
     await connection?.close()
