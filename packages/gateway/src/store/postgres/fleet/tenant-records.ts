@@ -56,7 +56,7 @@ interface EntryRow {
 }
 
 /**
- * What is accepted counts at its pass, or waits: `kind` 3. Items of a digest were counted when they were accepted, so
+ * An acceptance counts at its pass, or waits: `kind` 3. Items of a digest were counted when they were accepted, so
  * the notification that it became, which has actors, is left out.
  */
 const entriesOfTenant = `SELECT n.id, n.body->>'module' AS module, n.body->>'priority' = 'critical' AS is_critical,
