@@ -28,7 +28,7 @@ export interface RedisStateOptions {
 export interface RedisState {
   readonly deadlineMs: number
   /**
-   * Runs a script on `<prefix>{<subject>}<name>`. Rejects with STATE_UNAVAILABLE; then the script may have run, but
+   * Runs a script on `<prefix>{<subject>}<name>`, and on further keys of the subject. Rejects with STATE_UNAVAILABLE; then the script may have run, but
    * it does not run any more when the deadline has passed.
    */
   ask(script: Script, key: StateKey, args: readonly string[], deadlineMs?: number): Promise<Reply>
@@ -39,6 +39,8 @@ export interface StateKey {
   /** The part of the key by which a cluster places it. */
   readonly subject: string
   readonly name: string
+  /** The names of further keys. @defaultValue none */
+  readonly others?: readonly string[]
 }
 
 /** A question is redirected so often at most: the cluster moves a slot once, and may answer with an old map before. */
@@ -128,16 +130,17 @@ export function createRedisState(options: RedisStateOptions): RedisState {
 
   async function ask(
     script: Script,
-    { subject, name }: StateKey,
+    { subject, name, others = [] }: StateKey,
     args: readonly string[],
     withinMs = deadlineMs,
   ) {
-    const key = `${prefix}{${subject.replaceAll('}', ')')}}${name}`
+    const place = `${prefix}{${subject.replaceAll('}', ')')}}`
+    const keys = [place + name, ...others.map((other) => place + other)]
     const endsAt = clock.monotonic() + withinMs
-    let server = await serverFor(key, withinMs)
+    let server = await serverFor(place, withinMs)
     for (let redirections = 0; ; redirections += 1) {
       try {
-        return await server.ask({ script, key, args, endsAt })
+        return await server.ask({ script, keys, args, endsAt })
       } catch (error) {
         if (!isCluster) throw error
         if (!(error instanceof Redirection)) {
