@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { limit } from '@sluice/limits'
-import type { LimitRequest, LimitState, Subject } from '../limit-ports.ts'
+import type { LimitRequest, LimitState, Subject } from '../ports.ts'
 import type { OpenLimits } from './limits.ts'
 
 const second = 1_000

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { limit, type RestoredEntry } from '@sluice/limits'
-import type { LimitRequest, LimitState, Subject } from '../limit-ports.ts'
+import type { LimitRequest, LimitState, Subject } from '../ports.ts'
 
 /** The facts of a subject on record. */
 export interface SubjectFacts {
