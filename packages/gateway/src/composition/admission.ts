@@ -52,6 +52,7 @@ export function createAdmission(
     clock,
     marginMs,
     isUnsettled: () => store.unsettled && !freedSlots.isThrough(),
+    ...(parts.recoveryRows === undefined ? {} : { pageRows: parts.recoveryRows }),
   })
   const memoryState = createMemoryState({
     clock,
