@@ -208,7 +208,7 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
       get isOutdated() {
         return isOutdated
       },
-      /** What a plan of the overdue needs; all that is due until `until`, epoch ms. */
+      /** Returns the instants that a plan of the overdue needs; all that are due until `until`, epoch ms. */
       near: (until = heldUntil): SubjectInstants => ({
         fired: entries.filter(({ fired }) => fired),
         held,

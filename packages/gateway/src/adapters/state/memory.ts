@@ -74,7 +74,7 @@ const retentionMs = 31 * 86_400_000
  */
 const nearMs = 1_000
 
-interface Asking {
+interface StateQuestion {
   readonly subject: Subject
   /** Absent in a question about all who wait. */
   readonly id?: string
@@ -129,7 +129,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     const waitlist = facts.waitlist.length === 0 ? undefined : new Set(facts.waitlist)
     subjects.set(key, { generation, claims, booked, waitlist, touched: true, before: facts.before })
     const isAwaited = booked !== undefined || waitlist !== undefined
-    // Those who let the first move up wait for the others, too.
+    // The turn in which the first move up waits for the others, too.
     const isReported =
       before?.before !== undefined && before.booked !== undefined && before.generation === generation
     if (facts.isOutdated !== true || !isAwaited || isReported || options.onOutdated === undefined) return
@@ -194,7 +194,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
 
   /** Undefined when all are known, and open to newcomers where it is for these, so that nothing waits that need not. */
   function ready(
-    requests: readonly Asking[],
+    requests: readonly StateQuestion[],
     { areNew = false, isSoonEnough = false }: Wanted,
   ): Promise<unknown> | undefined {
     let waits: Promise<void>[] | undefined
@@ -223,7 +223,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
         loading.get(key)!.soon = undefined
         part.resolve()
         if (begun !== generation) return
-        // What moves up is known here alone until the rest is read.
+        // A new instant is known here alone until the rest is read.
         if (!isPinned) subjects.pin([{ subject }])
         isPinned = true
         remember(subject, soon)
@@ -247,7 +247,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     return filling
   }
 
-  async function each<Request extends Asking, Answer>(
+  async function each<Request extends StateQuestion, Answer>(
     requests: readonly Request[],
     one: (request: Request) => Answer,
     wanted: Wanted = {},
