@@ -11,11 +11,19 @@ import type { Clock } from '../../../ports.ts'
 import type { Registrations } from '../../../registration-port.ts'
 import { type Script, scripts } from './scripts.ts'
 
+/** Certificates in PEM. */
+export interface RedisTls {
+  readonly ca?: string
+  readonly cert?: string
+  readonly key?: string
+}
+
 export interface RedisServerOptions {
   /** `redis://…` or `rediss://…`, with credentials. */
   readonly url: string
   /** Host and port, as the cluster names it. */
   readonly node: string
+  readonly tls?: RedisTls | undefined
   readonly registrations: Registrations
   readonly clock: Pick<Clock, 'now' | 'monotonic'>
   /** The longest time that most questions may take, ms. */
@@ -91,7 +99,7 @@ const againMax = 2
 const bytesMapping = { typeMapping: { 36: Buffer } }
 
 export function createRedisServer(options: RedisServerOptions): RedisServer {
-  const { url, node, registrations, clock, deadlineMs, isVirtual = false, onError } = options
+  const { url, tls, node, registrations, clock, deadlineMs, isVirtual = false, onError } = options
   const silenceMs = Math.max(silenceMinMs, 2 * deadlineMs)
   let client = connect()
   let standing: Standing | undefined
@@ -107,7 +115,11 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
       disableOfflineQueue: true,
       disableClientInfo: true,
       maintNotifications: 'disabled',
-      socket: { connectTimeout: 2_000, reconnectStrategy: (tries) => Math.min(500, 50 * (tries + 1)) },
+      socket: {
+        ...(url.startsWith('rediss:') ? { tls: true as const, ...tls } : {}),
+        connectTimeout: 2_000,
+        reconnectStrategy: (tries: number) => Math.min(500, 50 * (tries + 1)),
+      },
     })
     made.on('error', (error) => onError?.(error))
     made.connect().catch((error: unknown) => onError?.(error))
@@ -281,7 +293,7 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
 }
 
 /** The value of a field of `INFO`. */
-function fieldOf(info: string, field: string): string {
+export function fieldOf(info: string, field: string): string {
   return new RegExp(`^${field}:(.*?)\r?$`, 'm').exec(info)?.[1] ?? ''
 }
 
