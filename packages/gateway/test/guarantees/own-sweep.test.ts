@@ -42,7 +42,7 @@ function losingAnswers(store: Store) {
       }
     },
   })
-  // What is asked without waiting stays so.
+  // Questions that are answered without a promise stay so.
   const own: Store = Object.assign(Object.create(proxy) as Store, {
     claimedUntil: () => store.claimedUntil(),
     mayHave: (...args: Parameters<Store['mayHave']>) => store.mayHave(...args),
