@@ -10,6 +10,7 @@ import { createGatewayServer } from './composition/http-server.ts'
 import { liveLinks, liveTemplates } from './composition/live.ts'
 import { createPolicyPreview, type PolicyPreview } from './composition/policy-preview.ts'
 import { type GatewayParts, runtimeContextOf } from './composition/runtime-context.ts'
+import { secretKeysOf } from './composition/secret-keys.ts'
 import { openStorage } from './composition/storage.ts'
 import { createLinks, loadTemplates } from './composition/templates.ts'
 import type { Config } from './config/config.ts'
@@ -58,13 +59,14 @@ export interface Gateway {
 }
 
 export async function createGateway(config: Config, parts: GatewayParts = {}): Promise<Gateway> {
-  const context = runtimeContextOf(config, parts)
+  const secretKeys = await secretKeysOf(config)
+  const context = runtimeContextOf(config, parts, secretKeys)
   const { policy, clock, log, members, notifier } = context
   const onError = context.errorsOf('gateway')
 
   // Before the store is opened: a mistake in them leaves nothing open.
   const texts = liveTemplates(parts.templates ?? loadTemplates(config))
-  const signedLinks = liveLinks(createLinks(config))
+  const signedLinks = liveLinks(createLinks(config, secretKeys))
   const templates = texts.part
   const links = signedLinks.part
   let inForce = config
@@ -74,8 +76,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   // Time is measured from here on: the time of the process before was not known earlier.
   const bornAt = clock.now()
   const admission = createAdmission(context, record)
-  const { gate, holdWalk, jobs, throttle, scheduler, ownSweep, unserved, orphans, queue, state, erasure } =
-    admission
+  const { gate, holdWalk, jobs, throttle, scheduler, unserved, orphans, queue, state, erasure } = admission
   const dispatch = await createDispatch(context, record, admission, { templates, links }).catch(
     async (error) => {
       await record.close()
@@ -100,7 +101,6 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     await erasure.start()
     await throttle.start(gate.promote)
     await scheduler.start(gate)
-    ownSweep.start()
     await jobs.start()
     gate.startMovingUp()
     record.holds.listen(({ kind, hold, before = hold }) => {
@@ -126,7 +126,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
         { errors: kept.map((path) => ({ path, message: 'changed, which takes a restart' })) },
       )
     const nextTexts = loadTemplates(next)
-    const nextLinks = createLinks(next)
+    const nextLinks = createLinks(next, secretKeys)
     const accounts = await dispatch.prepare(next)
     const keys = await server.prepare(next).catch(async (error) => {
       await accounts.discard()
@@ -204,7 +204,6 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       retention?.stop()
       await orphans.stop()
       await throttle.stop()
-      await ownSweep.stop()
       await scheduler.stop()
       await dispatch.stop()
       const isSettled = (await Promise.all([holdWalk.stop(), gate.movingUp.stop()])).every(Boolean)

@@ -1,6 +1,6 @@
 /**
  * `sluice hash`: prints how the log names a recipient, so that the lines of one recipient can be found. Lines hold a
- * keyed hash in place of the id; its key stands beside the store.
+ * keyed hash in place of the id; its key stands beside the store, or on its server.
  */
 import { type Arguments, type CommandForm, configOption, jsonOption } from './command.ts'
 import { exitCodes, type Io } from './io.ts'
@@ -24,8 +24,8 @@ export async function run(read: Arguments, io: Io): Promise<number> {
     import('../gateway.ts'),
   ])
   const path = read.text('config')
-  const { log } = loadConfig({ env: io.env, cwd: io.cwd, ...(path === undefined ? {} : { path }) })
-  const hash = hashRecipient(log, read.text('tenant') ?? 'default', recipient)
+  const loaded = loadConfig({ env: io.env, cwd: io.cwd, ...(path === undefined ? {} : { path }) })
+  const hash = await hashRecipient(loaded, read.text('tenant') ?? 'default', recipient)
   io.out(read.has('json') ? JSON.stringify({ recipient, hash }) : hash)
   return exitCodes.ok
 }

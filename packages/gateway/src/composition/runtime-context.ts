@@ -3,7 +3,6 @@
  * report.
  */
 import { createSystemClock } from '../adapters/clock.ts'
-import { keptKey } from '../adapters/key-file.ts'
 import { createLocalHints } from '../adapters/local-notifier.ts'
 import { createOneMember } from '../adapters/one-member.ts'
 import { createRandom } from '../adapters/random.ts'
@@ -19,6 +18,7 @@ import type { SandboxOptions } from '../providers/sandbox/adapter.ts'
 import type { RoomState } from '../room-port.ts'
 import { createMemoryStore } from '../store/memory/memory.ts'
 import type { ThrottleState } from '../throttle-port.ts'
+import type { SecretKeys } from './secret-keys.ts'
 
 /** Parts that the simulator and tests replace. */
 export interface GatewayParts {
@@ -82,7 +82,7 @@ export interface RuntimeContext {
 const components = ['gateway', 'http', 'admission', 'delivery', 'store'] as const
 type Component = (typeof components)[number]
 
-export function runtimeContextOf(config: Config, parts: GatewayParts): RuntimeContext {
+export function runtimeContextOf(config: Config, parts: GatewayParts, keys: SecretKeys): RuntimeContext {
   const log = createLog(config.log)
   const errorCounts = new Map<string, number>(components.map((component) => [component, 0]))
   const { clock = createSystemClock(), random = createRandom() } = parts
@@ -95,7 +95,7 @@ export function runtimeContextOf(config: Config, parts: GatewayParts): RuntimeCo
     members: parts.members ?? createOneMember(random, clock),
     notifier: parts.notifier ?? createLocalHints().join(),
     log,
-    nameRecipient: createNameRecipient(config.log.recipient ?? 'hash', () => keptKey(config.log.keyFile)),
+    nameRecipient: createNameRecipient(config.log.recipient ?? 'hash', () => keys('log')),
     errorCounts,
     errorsOf: (component) => (what, error) => {
       errorCounts.set(component, errorCounts.get(component)! + 1)

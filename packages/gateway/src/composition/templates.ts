@@ -1,11 +1,11 @@
 /** Composes templates and the unsubscribe links in them. */
-import { keptKey } from '../adapters/key-file.ts'
 import { builtInTemplates, createTemplates } from '../adapters/templates/liquid.ts'
 import type { Config } from '../config/config.ts'
 import { SluiceError } from '../errors.ts'
 import { createUnsubscribeLinks, type UnsubscribeLinks } from '../http/unsubscribe.ts'
 import { missingTemplates } from '../policy/digest-templates.ts'
 import type { Templates } from '../ports.ts'
+import type { SecretKeys } from './secret-keys.ts'
 
 /**
  * Loads the operator's templates before those that ship. Throws INVALID_CONFIG for a file that is no template,
@@ -21,7 +21,10 @@ export function loadTemplates(config: Pick<Config, 'templates' | 'policy'>): Tem
 }
 
 /** Creates the unsubscribe links. Without a public address no link works, so no key is made. */
-export function createLinks({ http: { publicUrl }, unsubscribe }: Config): UnsubscribeLinks {
+export function createLinks(
+  { http: { publicUrl }, unsubscribe }: Config,
+  keys: SecretKeys,
+): UnsubscribeLinks {
   if (publicUrl === undefined) return createUnsubscribeLinks({ publicUrl, key: '' })
-  return createUnsubscribeLinks({ publicUrl, key: unsubscribe.secret ?? keptKey(unsubscribe.keyFile) })
+  return createUnsubscribeLinks({ publicUrl, key: unsubscribe.secret ?? keys('unsubscribe') })
 }
