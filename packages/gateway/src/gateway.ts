@@ -25,7 +25,7 @@ import type { Sandbox } from './providers/sandbox/adapter.ts'
 import { createReconnect } from './scheduler/reconnect.ts'
 import type { Gate, Jobs, Ledger, OperatorHolds, PoolReport } from './stages.ts'
 
-export { migrateStore } from './composition/maintenance.ts'
+export { migrateStore, moveStore } from './composition/maintenance.ts'
 export { hashRecipient } from './composition/recipient-hash.ts'
 export { type GatewayParts, virtualParts } from './composition/runtime-context.ts'
 export { lookAtStore } from './composition/storage.ts'

@@ -27,6 +27,10 @@ export const commands: Readonly<Record<string, Command>> = {
     summary: 'Complete the schema of a store on a server, as its owner',
     load: () => import('./cli/migrate.ts'),
   },
+  move: {
+    summary: 'Move everything from one store to another',
+    load: () => import('./cli/move.ts'),
+  },
   simulate: {
     summary: 'Run a scenario in virtual time, without protection and under one or two policies',
     load: () => import('./cli/simulate.ts'),

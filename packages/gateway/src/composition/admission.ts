@@ -24,7 +24,6 @@ import { tenantOf } from '../config/config.ts'
 import { selfAddressed } from '../config/pools.ts'
 import { createJobs } from '../http/jobs.ts'
 import { createEmbeddedQueue } from '../queue/embedded.ts'
-import { createOwnSweep } from '../scheduler/own-sweep.ts'
 import { createScheduler } from '../scheduler/scheduler.ts'
 import { createUnserved } from '../scheduler/unserved.ts'
 import type { RuntimeContext } from './runtime-context.ts'
@@ -99,7 +98,6 @@ export function createAdmission(
     onBuried: (channel, count) => log.warn({ event: 'channel.unserved', channel, count }),
     onError,
   })
-  const countSuspects = createSuspects({ state, policy, recipients })
   const scheduler = createScheduler({
     store,
     ledger,
@@ -107,16 +105,12 @@ export function createAdmission(
     clock,
     releaseHolds,
     pauseNewcomers,
-    countSuspects,
-    members,
+    countSuspects: createSuspects({ state, policy, recipients }),
+    isAlone: () => members.count() === 1,
     unserved,
-    onError(what, error) {
-      onError(what, error)
-      ownSweep.soon()
-    },
+    onError,
   })
   members.onDeath(scheduler.takeOver)
-  const ownSweep = createOwnSweep({ store, ledger, scheduler, clock, countSuspects, onError })
 
   // Admission and scheduling of accepted notifications.
   const commit = createPolicyCommits({ ledger, policy, limiter, recipients, onError })
@@ -173,7 +167,7 @@ export function createAdmission(
   const orphans = createOrphans({ store, gate, members, clock, onError })
 
   // Batches that are accepted in the background.
-  const jobs = createJobs({ gate, store, ledger, contents, members, clock, random, onError })
+  const jobs = createJobs({ gate, store, ledger, contents, clock, random, onError })
 
   const erasure = createErasure({
     store,
@@ -196,7 +190,6 @@ export function createAdmission(
     releaseHolds,
     queue,
     scheduler,
-    ownSweep,
     unserved,
     gate,
     orphans,

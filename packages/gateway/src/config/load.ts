@@ -27,10 +27,10 @@ import { notCarriedYet } from './environment.ts'
 import { readNetwork } from './network.ts'
 import { loadPolicy } from './policy-file.ts'
 import { readPools } from './pools.ts'
-import { readPostgresAddress } from './postgres-address.ts'
 import { readDuration, readRate, readSize } from './quantity.ts'
 import { type ConfigDocument, configSchema, secretMin } from './schema.ts'
 import { type LoadOptions, readTextFile, Source, shownFile } from './source.ts'
+import { readStoreAddress } from './store-address.ts'
 import { checkAbsent, readWebSocket } from './websocket.ts'
 
 export type { LoadOptions } from './source.ts'
@@ -133,24 +133,10 @@ function refuseLater(
 }
 
 function readStore(value: string | undefined, source: Source): StoreConfig {
-  const written = value ?? 'sqlite:./data/sluice.db'
-  if (written === 'sqlite::memory:') return { kind: 'sqlite', path: ':memory:' }
-  const match = /^sqlite:(?:\/\/(?=\/))?(?!\/\/)(.+)$/.exec(written)
-  if (match !== null) {
-    const path = value === undefined ? resolve(source.cwd, match[1]!) : source.resolve(['store'], match[1]!)
-    return { kind: 'sqlite', path }
-  }
-  if (!/^postgres(ql)?:/.test(written)) {
-    source.fault(['store'], 'expected sqlite:<path> or postgres://user@host/database')
-    return { kind: 'sqlite', path: ':memory:' }
-  }
+  const resolved = (path: string): string =>
+    value === undefined ? resolve(source.cwd, path) : source.resolve(['store'], path)
   try {
-    const postgres = readPostgresAddress(written, (path) => {
-      const read = readTextFile(source.resolve(['store'], path))
-      if (!read.ok) throw new Error(`${path} ${read.message}`)
-      return read.text
-    })
-    return { kind: 'postgres', path: postgres.shown, postgres }
+    return readStoreAddress(value ?? 'sqlite:./data/sluice.db', resolved)
   } catch (error) {
     source.fault(['store'], (error as Error).message)
     return { kind: 'sqlite', path: ':memory:' }

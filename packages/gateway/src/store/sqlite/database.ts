@@ -2,7 +2,7 @@
  * Opens the file: a lock for one owner, the pragmas, the migrations, a health check, and the mark by which the next
  * opening sees whether this run ended cleanly. Everything here runs once, before the first notification.
  */
-import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { makeFolder, makePrivate, makePrivateFile } from '../../adapters/folder.ts'
@@ -89,6 +89,49 @@ function open(options: DatabaseOptions, unlock: () => void): Database {
   } catch (error) {
     db.close()
     throw error
+  }
+}
+
+export interface UnusedDatabase {
+  readonly db: DatabaseSync
+  /** True if the last run closed the store unsettled. */
+  readonly unsettled: boolean
+  readonly close: () => void
+}
+
+/**
+ * Opens a file that no gateway uses, by a connection that cannot write: nothing in it changes, and no gateway can open
+ * it meanwhile.
+ * @throws SluiceError INVALID_CONFIG where it is in use, was not closed cleanly, or is of another version;
+ * STORE_UNAVAILABLE where it is damaged
+ */
+export function openUnused(path: string): UnusedDatabase {
+  const refuse = (message: string): SluiceError =>
+    new SluiceError('INVALID_CONFIG', `The store file ${path} ${message}`)
+  if (!existsSync(path)) throw refuse('does not exist.')
+  const unlock = lock(path)
+  let db: DatabaseSync | undefined
+  const close = (): void => {
+    db?.close()
+    unlock()
+  }
+  try {
+    db = connectReader(path, 32)
+    checkHealth(db, path)
+    const seen = Number(db.prepare('PRAGMA user_version').get()?.user_version)
+    if (seen !== migrationFiles().length)
+      throw refuse(
+        `is of another version (schema ${seen}; this one has ${migrationFiles().length}). Start a gateway of this version on it once, and stop it.`,
+      )
+    checkCommits(db, path)
+    if (hasCrashed(db))
+      throw refuse(
+        'was not closed: its gateway was killed, and what it sent last is not known. Start the gateway on it once, and stop it (SIGTERM).',
+      )
+    return { db, unsettled: lastRun(db) === 'unsettled', close }
+  } catch (error) {
+    close()
+    throw diskFault(error, path) ?? error
   }
 }
 
@@ -234,11 +277,14 @@ function checkSchema(db: DatabaseSync, path: string): void {
   if (!same) throw damaged(path, 'its schema is not the one that was written')
 }
 
-/** Runs the migrations that the file has not seen, each in its own transaction; `user_version` counts them. */
-function migrate(db: DatabaseSync, path: string): void {
-  const files = readdirSync(folder)
+const migrationFiles = (): readonly string[] =>
+  readdirSync(folder)
     .filter((name) => name.endsWith('.sql'))
     .sort()
+
+/** Runs the migrations that the file has not seen, each in its own transaction; `user_version` counts them. */
+function migrate(db: DatabaseSync, path: string): void {
+  const files = migrationFiles()
   const seen = Number(db.prepare('PRAGMA user_version').get()?.user_version)
   if (seen > files.length) {
     throw new SluiceError(

@@ -1,0 +1,86 @@
+/** Reads a whole schema in pages, within a transaction: each kind by a cursor, so that no page sorts anything again. */
+import type { Digest, Job, Recipient, SharedContent } from '../../model.ts'
+import type { AccountRecord, HoldRecord, JobWork, StoredAnswer, TimeLine } from '../../ports.ts'
+import type { EntryPage } from '../move.ts'
+import { readRowsFor, type WholeRow } from './codec.ts'
+import type { Db } from './connection.ts'
+
+/** Entries of a page; contents and jobs may have megabytes. */
+const pageMax = 500
+const largeMax = 4
+
+/** Reads all rows of a question, some at a time. */
+async function* rowsOf<Row extends object>(
+  db: Db,
+  text: string,
+  max = pageMax,
+): AsyncGenerator<readonly Row[]> {
+  await db.query(`DECLARE pages NO SCROLL CURSOR FOR ${text}`)
+  for (;;) {
+    const rows = await db.query<Row>(`FETCH ${max} FROM pages`)
+    if (rows.length > 0) yield rows
+    if (rows.length < max) break
+  }
+  await db.query('CLOSE pages')
+}
+
+/** @param keys the names of the secret keys to read */
+export async function* readPages(db: Db, keys: readonly string[]): AsyncGenerator<EntryPage> {
+  const read = readRowsFor('0')
+  for await (const rows of rowsOf<WholeRow>(
+    db,
+    `SELECT w.* FROM (SELECT id, seq FROM notification ORDER BY seq) p CROSS JOIN LATERAL
+      (SELECT * FROM whole WHERE whole.id = p.id) w ORDER BY p.seq`,
+  ))
+    yield { kind: 'notification', entries: rows.map(read) }
+  for await (const rows of rowsOf<{ id: string; tenant: string; bytes: number; body: object }>(
+    db,
+    'SELECT id, tenant, bytes, body FROM content',
+    largeMax,
+  ))
+    yield {
+      kind: 'content',
+      entries: rows.map(({ body, ...of }) => ({ ...of, ...body }) as SharedContent),
+    }
+  for await (const rows of rowsOf<{ body: Recipient }>(db, 'SELECT body FROM recipient'))
+    yield { kind: 'recipient', entries: rows.map(({ body }) => body) }
+  for await (const rows of rowsOf<Digest>(
+    db,
+    `SELECT id, tenant, recipient, channel, category, name, opened_at AS "openedAt", closes_at AS "closesAt" FROM digest`,
+  ))
+    yield { kind: 'digest', entries: rows }
+  for await (const rows of rowsOf<{ job: Job; work: JobWork | null }>(
+    db,
+    'SELECT j.body AS job, k.body AS work FROM job j LEFT JOIN job_work k USING (id)',
+    largeMax,
+  ))
+    yield {
+      kind: 'job',
+      entries: rows.map(({ job, work }) => ({ job, ...(work === null ? {} : { work }) })),
+    }
+  for await (const rows of rowsOf<StoredAnswer>(
+    db,
+    `SELECT tenant, module, method, path, key, hash AS "requestHash", status, body, created_at AS "createdAt" FROM answer`,
+  ))
+    yield { kind: 'answer', entries: rows }
+  for await (const rows of rowsOf<{ body: AccountRecord }>(db, 'SELECT body FROM account'))
+    yield { kind: 'account', entries: rows.map(({ body }) => body) }
+  for await (const rows of rowsOf<{ body: HoldRecord }>(db, 'SELECT body FROM hold'))
+    yield { kind: 'hold', entries: rows.map(({ body }) => body) }
+  for await (const rows of rowsOf<{ tenant: string; recipient: string; newest: string | null }>(
+    db,
+    `SELECT tenant, recipient, (SELECT id FROM notification n WHERE n.seq <= e.until ORDER BY seq DESC LIMIT 1) AS newest
+      FROM erasure e`,
+  ))
+    yield { kind: 'erasure', entries: rows }
+  const lines = await db.query<{ value: TimeLine }>("SELECT value FROM meta WHERE name = 'time line'")
+  yield { kind: 'timeLine', entries: lines.map(({ value }) => value) }
+  const found = await db.query<{ name: string; value: Buffer }>(
+    'SELECT name, value FROM secret WHERE name = ANY($1) ORDER BY name',
+    [keys],
+  )
+  yield {
+    kind: 'key',
+    entries: found.map(({ name, value }) => ({ name, value: value.toString('base64') })),
+  }
+}
