@@ -78,7 +78,8 @@ export function createMoveUpWriter(options: MoveUpWriterOptions): MoveUpWriter {
       if (applied) scheduler.place([move.after])
       return applied
     } catch (error) {
-      scheduler.place([before])
+      // A copy, which alone is current: the scheduler still has the notification itself.
+      scheduler.place([{ ...before }])
       throw error
     }
   }

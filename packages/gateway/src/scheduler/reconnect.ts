@@ -35,7 +35,7 @@ export function createReconnect(options: ReconnectOptions): (tenant: string, rec
       if ((await ledger.commit({ moves: [move] })).applied) scheduler.place([move.after])
       else await scheduler.recover(before)
     } catch (error) {
-      scheduler.place([before])
+      scheduler.place([{ ...before }]) // A copy: the scheduler still has the notification itself.
       throw error
     }
   }

@@ -305,3 +305,25 @@ test('a notification whose new decision the store refuses is in memory once, and
   await harness.check()
   await harness.stop()
 })
+
+test('a notification whose move to an earlier instant the store refuses is in memory once, and is sent once', async () => {
+  let isAway = false
+  const harness = await createHarness({
+    policy: { version: 1, limits: [{ name: 'all', for: 'any', max: ['1/s'], over: 'delay' }] },
+    wrap: (store: Store) => ({
+      ...store,
+      commit: (change) =>
+        isAway && change.moves?.some(({ after }) => after.status === 'scheduled') === true
+          ? Promise.reject(new SluiceError('STORE_UNAVAILABLE', 'away'))
+          : store.commit(change),
+    }),
+  })
+  const [, next, last] = [await harness.post(), await harness.post(), await harness.post()]
+  await harness.runFor(500)
+  isAway = true
+  await harness.done(harness.gateway.gate.cancel('default', next!.id))
+  await harness.runFor(10 * second)
+  assert.equal(harness.sent().filter(({ id }) => id === last!.id).length, 1)
+  await harness.check()
+  await harness.stop()
+})

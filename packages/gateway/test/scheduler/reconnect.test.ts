@@ -2,9 +2,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createMemoryRoom } from '../../src/adapters/state/memory-room.ts'
 import { someNotification } from '../../src/conformance/store/sample.ts'
+import { SluiceError } from '../../src/errors.ts'
 import { createLedger } from '../../src/ledger/ledger.ts'
 import { awayDetail, type Notification } from '../../src/model.ts'
-import type { Clock } from '../../src/ports.ts'
+import type { Change, Clock } from '../../src/ports.ts'
 import { createReconnect } from '../../src/scheduler/reconnect.ts'
 import { createMemoryStore } from '../../src/store/memory/memory.ts'
 
@@ -12,8 +13,18 @@ const now = 5_000
 const clock: Clock = { now: () => now, monotonic: () => now, at: () => () => {}, soon: setImmediate }
 
 /** A recipient for whom one notification waits; `see` is called before the recipient connects. */
-async function arrive(see: (ledger: Awaited<ReturnType<typeof createLedger>>, it: Notification) => void) {
+async function arrive(
+  see: (ledger: Awaited<ReturnType<typeof createLedger>>, it: Notification) => void,
+  refuses = false,
+) {
   const store = createMemoryStore()
+  let refused = 0
+  const commit = store.commit.bind(store)
+  store.commit = (change: Change) => {
+    if (!refuses || change.moves === undefined) return commit(change)
+    refused += 1
+    return Promise.reject(new SluiceError('STORE_UNAVAILABLE', 'away'))
+  }
   const ledger = await createLedger({
     store,
     clock,
@@ -33,7 +44,7 @@ async function arrive(see: (ledger: Awaited<ReturnType<typeof createLedger>>, it
   await ledger.commit({ accept: [waiting] })
   see(ledger, waiting)
   const placed: Notification[] = []
-  const onError = (_what: string, error: unknown) => assert.fail(String(error))
+  const onError = (_what: string, error: unknown) => assert.ok(refused > 0, String(error))
   const scheduler = {
     place: (some: readonly Notification[]) => placed.push(...some),
     recover: async () => assert.fail('nothing was refused'),
@@ -66,4 +77,13 @@ test('a notification already on its way is not changed when the recipient connec
     ledger.mark(it, 'queued')
   })
   assert.deepEqual(placed, [])
+})
+
+test('a notification whose release the store refuses is placed as a copy: the scheduler still has the one from before', async () => {
+  const { placed, waiting } = await arrive((ledger, it) => ledger.hold(it), true)
+  assert.deepEqual(
+    placed.map(({ id, dueAt }) => [id, dueAt]),
+    [[waiting.id, waiting.dueAt]],
+  )
+  assert.notEqual(placed[0], waiting)
 })
