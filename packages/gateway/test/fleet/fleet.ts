@@ -71,6 +71,8 @@ const stateTerms: PortTerms = {
   mayBeRefused: false,
   mayBeLost: false,
 }
+/** An answer of the limits that travels for so long leaves time for a change, and is used by its caller all the same, ms. */
+const interveneMs = { least: 20, most: 240 }
 /** Questions that run beside the writes, in a thread of their own. */
 const beside = new Set(['notification', 'list', 'deadLetters', 'jobWork', 'jobMembers', 'content'])
 /** `start` restores from the store, whose calls have their own wire. */
@@ -93,6 +95,10 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
   const isStepUnseen = (): boolean => (record.timeLine?.aheadMs ?? 0) !== machine.wallAheadMs
   const faults = createFaults(world, settings, without, isStepUnseen)
   const service = createSimService(world, settings, faults)
+  const { refusedShare, commitRefusedShare: refusedBesides } = settings.faults
+  const commitRefusedShare = Math.min(0.5, refusedShare + refusedBesides)
+  /** Holds that begin while the next answer of the limits travels. */
+  const beforeCall: (() => void)[] = []
   let processes = 0
   let open: (Open & { readonly gateway: Gateway }) | undefined
   let process: SimProcess | undefined
@@ -139,7 +145,10 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
       terms: storeTerms,
       code: 'STORE_UNAVAILABLE',
       direct: storeDirect,
-      exceptions: storeExceptions,
+      exceptions: {
+        ...storeExceptions,
+        commit: { ...storeExceptions.commit, refusedShare: commitRefusedShare },
+      },
       isInOrder: (method) => !beside.has(method),
     })
     const gateway = await createGateway(configured(settings, own.number), {
@@ -204,6 +213,11 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
       code: 'STATE_UNAVAILABLE',
       direct: ['close'],
       exceptions: stateExceptions,
+      onSent(method, { requestMs, answerMs, failure }) {
+        const tookMs = requestMs + answerMs
+        if (method !== 'fire' || failure !== undefined) return
+        if (tookMs >= interveneMs.least && tookMs <= interveneMs.most) beforeCall.shift()?.()
+      },
     })
   }
 
@@ -242,7 +256,11 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
   for (const [index, at] of stops.entries()) planned(`stop-${index}`, at, () => void stop())
 
   for (const [index, plan] of holds.entries())
-    planned(`hold-${index}`, plan.at, () => client.hold(`hold-${index}`, plan))
+    planned(`hold-${index}`, plan.at, () => {
+      const hold = (): void => client.hold(`hold-${index}`, plan)
+      if (plan.isBeforeCall === true) beforeCall.push(() => world.soon(hold))
+      else hold()
+    })
 
   const onRejection = (error: unknown): void => {
     world.violate('program', `unhandled rejection: ${error instanceof Error ? error.stack : String(error)}`)

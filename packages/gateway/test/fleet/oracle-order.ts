@@ -7,6 +7,7 @@ import type { Exchange } from './client.ts'
 import type { Watched } from './oracle.ts'
 import type { Calm } from './oracle-calm.ts'
 import type { WatchedRecord } from './oracle-record.ts'
+import { isRefusing } from './settings.ts'
 
 interface Turn {
   readonly row: Notification
@@ -30,9 +31,8 @@ export function watchOrder(
   { rows }: WatchedRecord,
   calm: Calm,
 ): WatchedOrder {
-  const { refusedShare, stateRefusedShare, lostShare } = settings.faults
   // A turn that was refused is taken again, behind those that came after it.
-  const isExact = refusedShare + stateRefusedShare + lostShare === 0
+  const isExact = !isRefusing(settings) && settings.faults.lostShare === 0
 
   function turnOf(row: Notification, told: ReadonlyMap<string, Exchange>): Turn | undefined {
     const { id, turnedAt, actors } = row

@@ -7,7 +7,7 @@ import type { Notification } from '../../src/model.ts'
 import type { Exchange } from './client.ts'
 import type { Watched } from './oracle.ts'
 import type { WatchedRecord } from './oracle-record.ts'
-import type { RateRule } from './settings.ts'
+import { isRefusing, type RateRule } from './settings.ts'
 
 interface Counted {
   readonly from: number
@@ -31,9 +31,10 @@ export function watchRates({ world, settings, client }: Watched, { rows }: Watch
     const reason = row.timeline[1]?.reason
     const hasWaited = reason === 'tenant_limit' || reason === 'module_limit'
     // A turn that was refused is taken again, and counts from the first time: only the later one is on record.
-    const { refusedShare, stateRefusedShare } = settings.faults
-    const isExact = refusedShare === 0 && stateRefusedShare === 0
-    if (hasWaited) return isExact && turnedAt !== undefined ? { id, from: turnedAt, to: turnedAt } : undefined
+    if (hasWaited)
+      return !isRefusing(settings) && turnedAt !== undefined
+        ? { id, from: turnedAt, to: turnedAt }
+        : undefined
     const exchange = told.get(id)
     if (exchange?.answeredAt === undefined || row.status === 'suppressed') return undefined
     // A request that was repeated may have been accepted the first time.

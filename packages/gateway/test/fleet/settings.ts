@@ -38,6 +38,8 @@ export interface AccountRule {
 export interface HoldPlan {
   readonly at: number
   readonly forMs: number
+  /** It is put in force while an answer of the limits travels that lets a notification leave: at the first one from then on. */
+  readonly isBeforeCall?: boolean
   /** The operator ends it this much later. */
   readonly endAfterMs?: number
   readonly selection: Pick<HoldRecord, 'tenant' | 'channel' | 'category' | 'account'>
@@ -81,6 +83,8 @@ export interface Settings {
     readonly stateDelayShare: number
     readonly refusedShare: number
     readonly lostShare: number
+    /** Share of the changes that the store refuses besides. */
+    readonly commitRefusedShare: number
     /** Share of the calls of the limiter's state and the queue that are refused. */
     readonly stateRefusedShare: number
     readonly kills: readonly {
@@ -182,6 +186,7 @@ export function settingsOf(seed: number): Settings {
     return {
       at: between(`${key} at`, 1, 45) * second,
       forMs: between(`${key} for`, 1, 20) * second,
+      ...(chance(`${key} before call`, 0.5) ? { isBeforeCall: true } : {}),
       ...(chance(`${key} ends`, 0.4) ? { endAfterMs: between(`${key} end`, 1, 15_000) } : {}),
       selection: pick('selection', selections),
     }
@@ -232,6 +237,7 @@ export function settingsOf(seed: number): Settings {
       delayShare,
       stateDelayShare: isStateSlow ? 0.2 + draw('state delay') * 0.6 : delayShare,
       refusedShare: chance('refusals', 0.5) ? draw('refused') * 0.05 : 0,
+      commitRefusedShare: chance('refused changes', 0.12) ? 0.1 + draw('refused change') * 0.3 : 0,
       lostShare: chance('losses', 0.5) ? draw('loss') * 0.03 : 0,
       stateRefusedShare: chance('state refusals', 0.3) ? draw('state refused') * 0.05 : 0,
       kills: times('kills', 4, (index) => ({
@@ -253,6 +259,10 @@ export function settingsOf(seed: number): Settings {
     },
   }
 }
+
+/** True if an engine may refuse a call: then a turn of a throttle queue may be taken twice. */
+export const isRefusing = ({ faults }: Settings): boolean =>
+  faults.refusedShare + faults.commitRefusedShare + faults.stateRefusedShare > 0
 
 /** The limits of a process, by its number. */
 export function limitsOf(

@@ -4,7 +4,7 @@
  * answers, as those to the thread of the embedded store. What a killed process has sent may still be performed, in order.
  */
 import { SluiceError } from '../../src/errors.ts'
-import type { Faults, PortTerms } from './faults.ts'
+import type { Fate, Faults, PortTerms } from './faults.ts'
 import type { SimProcess } from './process.ts'
 
 export interface WireOptions<Port> {
@@ -21,6 +21,8 @@ export interface WireOptions<Port> {
   readonly isInOrder?: (method: string) => boolean
   /** Terms of single methods. */
   readonly exceptions?: Readonly<Record<string, Partial<PortTerms>>>
+  /** Called with each call that is sent, and with its fate. */
+  readonly onSent?: (method: string, fate: Fate) => void
 }
 
 const never = new Promise<never>(() => {})
@@ -59,6 +61,7 @@ export function wired<Port extends object>(options: WireOptions<Port>): Port {
       process.end('kill', `before ${id}`)
       return never
     }
+    options.onSent?.(method, fate)
     const { promise, resolve, reject } = Promise.withResolvers<unknown>()
     const ordered = isInOrder(method)
 
