@@ -65,6 +65,12 @@ export interface CountedQuery {
    * came since, whatever became of it. Only for a tenant. @defaultValue false
    */
   readonly accepted?: boolean
+  /**
+   * Selects only what counts near the present: what left since `from` or may have left, and what waits and is due until
+   * `to`; of what is due later the first of each page. Epoch ms. Only for a tenant, without `accepted`.
+   * @defaultValue all
+   */
+  readonly within?: { readonly from: number; readonly to: number }
   /** The `nextCursor` of the page before. */
   readonly cursor?: string
   /** The number of rows that a page examines: it may return fewer, even none. */

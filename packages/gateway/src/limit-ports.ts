@@ -104,9 +104,10 @@ export interface LimitState {
   delist(requests: readonly Pick<LimitRequest, 'subject' | 'id'>[]): Promise<void>
   /**
    * Returns the ids that hold a future instant of the subject and the ids on its waiting list, in the order of
-   * acceptance.
+   * acceptance. With `first` a subject that is being filled may answer the first of them alone, which `advance` knows:
+   * asked again without it, it answers all.
    */
-  waiting(subject: Subject): Promise<readonly string[]>
+  waiting(subject: Subject, asked?: { readonly first?: boolean }): Promise<readonly string[]>
   /**
    * Reserves anew the slots that one id holds in all of these subjects, if all of them admit it earlier; otherwise
    * the reservation stays, and is returned where it is later than the promise. Never later than it was, and never for

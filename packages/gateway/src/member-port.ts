@@ -1,8 +1,11 @@
 /** The port that knows the processes of a fleet: which one this is, how many there are, and which does a chore for all. */
 import type { Channel } from './model.ts'
 
-/** A chore that one process does for all: pruning, the search for orphans, the automatic redrive of a channel, the judging of the accounts of a pool. */
-export type Role = 'retention' | 'orphans' | `redrive:${Channel}` | `judge:${string}`
+/**
+ * A chore that one process does for all: pruning, the search for orphans, closing digests, accepting batches in the
+ * background, the automatic redrive of a channel, the judging of the accounts of a pool.
+ */
+export type Role = 'retention' | 'orphans' | 'digests' | 'jobs' | `redrive:${Channel}` | `judge:${string}`
 
 export interface Members {
   /** Names this process: no other process has the same name, and none has had it before. */

@@ -81,7 +81,12 @@ export { type MemoryBucketsOptions, memoryBuckets } from './stores/memory-bucket
 export { type MemorySlotsOptions, memorySlots } from './stores/memory-slots.ts'
 export { type RedisStoreOptions, redisStore } from './stores/redis.ts'
 export { type RedisBucketsOptions, redisBuckets } from './stores/redis-buckets.ts'
-export type { IoredisClient, NodeRedisClient, RedisClient } from './stores/redis-client.ts'
+export type {
+  IoredisClient,
+  NodeRedisClient,
+  RedisClient,
+  ScriptClient,
+} from './stores/redis-client.ts'
 export type { OnUnavailable } from './stores/redis-fallback.ts'
 export { type RedisSlotsOptions, redisSlots } from './stores/redis-slots.ts'
 export { isTimeZone } from './time-zone.ts'

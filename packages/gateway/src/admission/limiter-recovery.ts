@@ -23,6 +23,8 @@ export interface LimiterRecoveryOptions {
   readonly marginMs: number
   /** True if the process before may have left slots free that no waiting notification was given yet. */
   readonly isUnsettled: () => boolean
+  /** Rows of the record that a page examines: some 10 ms of the store and of the event loop. @defaultValue 1_000 */
+  readonly pageRows?: number
 }
 
 interface Entry {
@@ -40,6 +42,16 @@ interface Facts {
   readonly waitlist: readonly string[]
   /** Some of those who wait were promised their instants under another policy, or by a process that was killed, or hold none. */
   readonly isOutdated: boolean
+  /** See `RecoveredSubject`. */
+  readonly before?: string
+}
+
+interface ReadOptions {
+  readonly within?: { readonly from: number; readonly to: number }
+  /** Called after the first page where there are more. */
+  readonly afterFirst?: () => Promise<void>
+  /** True where no further page is needed. */
+  readonly isEnough?: () => boolean
 }
 
 const nothing: Facts = { entries: [], fingerprints: [], waitlist: [], isOutdated: false }
@@ -56,15 +68,22 @@ function streamsOf(rules: readonly Limit[]): readonly string[] {
   return streams
 }
 
-/** Rows of the record that a page examines: some 10 ms of the store and of the event loop. */
-const pageMax = 1_000
 /** Windows are kept longer than they are written by the margin of the limiter, which is below this, ms. */
 const windowSlackMs = 60_000
+/** A page of those due soon examines so many times more rows, for few of them are decoded: some 10 ms of the store. */
+const soonPageFactor = 10
+/** Notifications that hold an instant within this time are read before all others, ms; at least those of a window. */
+const soonMs = 60_000
+/** Above this many rows nothing is read before. */
+const soonMax = 5_000
+/** Behind every id. */
+const lastId = '\uffff'
 /** Notifications due soonest that are kept for a plan of the overdue, which reads the subject again where it needs more. */
 const heldMax = 2_000
 
 export function createLimiterRecovery(options: LimiterRecoveryOptions) {
   const { store, policy, ledger, recipients, forbiddenHours, clock, marginMs, isUnsettled } = options
+  const { pageRows = 1_000 } = options
 
   function entriesOf(admission: Admission, rules: readonly Limit[]): Entry[] {
     if (admission.undecided === true) return []
@@ -138,7 +157,11 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
     recipient === undefined ? 0 : (policy.deduplicationWindowMs ?? 0)
 
   /** Reads all pages, for none may be left out: a limit would not count it, and newcomers would overtake it. */
-  async function readPages(subject: Subject, take: (admission: Admission) => Promise<void>): Promise<void> {
+  async function readPages(
+    subject: Subject,
+    take: (admission: Admission) => Promise<void>,
+    { within, afterFirst, isEnough }: ReadOptions = {},
+  ): Promise<void> {
     const { tenant, recipient } = subject
     const keptMs = Math.max(policy.longestWindowMs, dedupMsOf(subject))
     // A tenant's rows are found by their acceptance: a delayed notification may leave as much later as a delay may last.
@@ -148,7 +171,8 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
         tenant,
         ...(recipient === undefined ? {} : { recipient }),
         since,
-        limit: pageMax,
+        limit: within === undefined ? pageRows : soonPageFactor * pageRows,
+        ...(within === undefined ? {} : { within }),
         ...(cursor === undefined ? {} : { cursor }),
       })
       // In the step in which the page is here: a call that is settled later is in memory no more, and not in this page.
@@ -162,15 +186,14 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
       // It is awaited later.
       next?.catch(() => undefined)
       for (const admission of items) await take(admission)
+      if (isEnough?.() === true) return
+      if (next !== undefined) await afterFirst?.()
+      afterFirst = undefined
     }
   }
 
-  /**
-   * Reads the facts of a subject. What stays in memory is bounded by what waits of the tenant (`waiting`) and what its
-   * limits let leave within their windows.
-   */
-  async function read(subject: Subject): Promise<Facts> {
-    const now = clock.now()
+  /** Collects the facts of a subject from its admissions. */
+  function createCollector(subject: Subject, now: number) {
     const dedupMs = dedupMsOf(subject)
     const countedSince = now - reachMs()
     const entries: Entry[] = []
@@ -180,47 +203,97 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
     const waitlist = new Set<string>()
     let isOutdated = false
 
-    async function take(admission: Admission): Promise<void> {
-      const { id, status, policyVersion, createdAt, fingerprint } = admission
-      const recorded = await findOrNobody(recipients, admission.tenant, admission.to.id)
-      const all = policy.rulesFor(admission, recorded)
-      const rules = rulesIn(all, subject)
-      for (const entry of entriesOf(admission, rules)) {
-        if (!entry.fired && entry.at < heldUntil) held.push(heldInstant(admission, all, recorded))
-        if (!entry.fired || entry.at >= countedSince) entries.push(entry)
-      }
-      if (held.length > heldMax) {
-        held.length = 0
-        heldUntil = Number.NEGATIVE_INFINITY
-      }
-      const waiter = waiterOf(admission)
-      if (waiter !== undefined && !waitlist.has(waiter) && rules.length > 0) waitlist.add(waiter)
-      if (status === 'scheduled' && (policyVersion !== policy.version || isUnsettled())) isOutdated = true
-      if (createdAt > now - dedupMs && countsAsFirst(admission))
-        fingerprints.push({ fingerprint, id, at: createdAt })
-    }
-
-    await readPages(subject, take)
-    // Where several have one fingerprint the first of them is kept, which is the last to be set.
-    fingerprints.reverse()
-    const places = await overduePlans.placesOf(subject, entries, () => ({
-      fired: entries.filter(({ fired }) => fired),
-      held,
-      until: heldUntil,
-    }))
     return {
-      entries: places.size === 0 ? entries : entries.map((entry) => movedTo(entry, places.get(entry.id))),
-      fingerprints,
-      waitlist: [...waitlist],
-      isOutdated: isOutdated || waitlist.size > 0 || places.size > 0,
+      waitlist,
+      get isOutdated() {
+        return isOutdated
+      },
+      /** Returns the instants that a plan of the overdue needs; all that are due until `until`, epoch ms. */
+      near: (until = heldUntil): SubjectInstants => ({
+        fired: entries.filter(({ fired }) => fired),
+        held,
+        until: Math.min(until, heldUntil),
+      }),
+      async take(admission: Admission): Promise<void> {
+        const { id, status, policyVersion, createdAt, fingerprint } = admission
+        const recorded = await findOrNobody(recipients, admission.tenant, admission.to.id)
+        const all = policy.rulesFor(admission, recorded)
+        const rules = rulesIn(all, subject)
+        for (const entry of entriesOf(admission, rules)) {
+          if (!entry.fired && entry.at < heldUntil) held.push(heldInstant(admission, all, recorded))
+          if (!entry.fired || entry.at >= countedSince) entries.push(entry)
+        }
+        if (held.length > heldMax) {
+          held.length = 0
+          heldUntil = Number.NEGATIVE_INFINITY
+        }
+        const waiter = waiterOf(admission)
+        if (waiter !== undefined && !waitlist.has(waiter) && rules.length > 0) waitlist.add(waiter)
+        if (status === 'scheduled' && (policyVersion !== policy.version || isUnsettled())) isOutdated = true
+        if (createdAt > now - dedupMs && countsAsFirst(admission))
+          fingerprints.push({ fingerprint, id, at: createdAt })
+      },
+      /** @param places - planned instants of the overdue */
+      facts(places: ReadonlyMap<string, number>): Facts {
+        // Where several have one fingerprint the first of them is kept, which is the last to be set.
+        fingerprints.reverse()
+        return {
+          entries: places.size === 0 ? entries : entries.map((entry) => movedTo(entry, places.get(entry.id))),
+          fingerprints,
+          waitlist: [...waitlist],
+          isOutdated: isOutdated || waitlist.size > 0 || places.size > 0,
+        }
+      },
+      entries,
     }
   }
 
+  /**
+   * Reads those who wait and hold an instant soon, and all that counts for them. With very many who wait the first of them
+   * move up before the others are read. Undefined where nobody could move up, or too many rows count.
+   */
+  async function readSoon(subject: Subject): Promise<Facts | undefined> {
+    const now = clock.now()
+    const reach = reachMs()
+    // An instant up to here depends on nothing that is later than what is read.
+    const exactUntil = now + Math.max(reach, soonMs)
+    const within = { from: now - reach, to: exactUntil + reach }
+    const collector = createCollector(subject, now)
+    let before = lastId
+    let taken = 0
+    async function take(admission: Admission): Promise<void> {
+      taken += 1
+      if (admission.dueAt > exactUntil && waitsFor(admission) && admission.id < before) before = admission.id
+      await collector.take(admission)
+    }
+    await readPages(subject, take, { within, isEnough: () => taken > soonMax })
+    if (taken > soonMax || !collector.isOutdated) return undefined
+    for (const waiter of collector.waitlist) if (waiter < before) before = waiter
+    const places = await overduePlans.soonPlacesOf(subject, collector.entries, collector.near(within.to))
+    if (places === undefined || [...places.values()].some((at) => at > exactUntil)) return undefined
+    return { ...collector.facts(places), before }
+  }
+
+  /**
+   * Reads the facts of a subject. What stays in memory is bounded by what waits of the tenant (`waiting`) and what its
+   * limits let leave within their windows.
+   */
+  async function read(subject: Subject, onSoon?: (facts: Facts) => void): Promise<Facts> {
+    const collector = createCollector(subject, clock.now())
+    async function readSoonFirst(): Promise<void> {
+      const soon = await readSoon(subject)
+      if (soon !== undefined) onSoon!(soon)
+    }
+    const isShared = subject.recipient === undefined && onSoon !== undefined
+    await readPages(subject, collector.take, isShared ? { afterFirst: readSoonFirst } : {})
+    return collector.facts(await overduePlans.placesOf(subject, collector.entries, collector.near))
+  }
+
   /** Answers at once for somebody to whom nothing was ever sent. */
-  return (subject: Subject): Facts | Promise<Facts> => {
+  return (subject: Subject, onSoon?: (facts: Facts) => void): Facts | Promise<Facts> => {
     const { tenant, recipient } = subject
     const isNew = recipient !== undefined && !store.mayHave('notifications', tenant, recipient)
-    return isNew ? nothing : read(subject)
+    return isNew ? nothing : read(subject, onSoon)
   }
 }
 
@@ -237,6 +310,9 @@ function waiterOf(admission: Admission): string | undefined {
   const waitsForExpiry = status === 'scheduled' && undecided === true && dueAt === expiresAt
   return waitsForExpiry && promisedAt === undefined ? id : undefined
 }
+
+/** True if it waits, for its instant or in a digest. */
+const waitsFor = ({ status }: Admission): boolean => status === 'scheduled' || status === 'digesting'
 
 /** One that had been sent and was suppressed later has an earlier `firedAt`. */
 function isCountedRefusal({ status, firedAt, dueAt }: Admission): boolean {

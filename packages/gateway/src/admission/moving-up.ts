@@ -173,11 +173,12 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
 
   /** Passes again until nobody gains, nothing more became free, and nobody came meanwhile. */
   async function passUntilSettled(subject: Subject, turn: MoveUpTurn): Promise<void> {
-    for (let waiting = await state.waiting(subject); ; waiting = await state.waiting(subject)) {
+    for (let first = true; ; first = false) {
+      const waiting = await state.waiting(subject, { first })
       // Newcomers that came meanwhile stand behind those that have moved: they close up.
       const ids = turn.next(waiting)
       // In the step that found nothing left to do: what becomes free from here on begins another turn.
-      if (ids.length === 0) return leave(subject, turn)
+      if (ids.length === 0 && !first) return leave(subject, turn)
       await state.queueBehind(subject, waiting)
       await pass(subject, ids, turn)
       if (stopped) {

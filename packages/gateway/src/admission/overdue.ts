@@ -54,6 +54,12 @@ export interface OverduePlans {
     entries: readonly Pick<RestoredEntry, 'id' | 'at' | 'fired'>[],
     near: () => SubjectInstants,
   ): Promise<ReadonlyMap<string, number>>
+  /** The same of a subject that is still being read; undefined where a plan needs more than what is known. */
+  soonPlacesOf(
+    subject: Subject,
+    entries: readonly Pick<RestoredEntry, 'id' | 'at' | 'fired'>[],
+    near: SubjectInstants,
+  ): Promise<ReadonlyMap<string, number> | undefined>
 }
 
 interface Planned {
@@ -150,29 +156,37 @@ export function createOverduePlans({ read, reachMs, clock, marginMs }: OverduePl
     }
   }
 
+  /** @param planWith - plans what is overdue; false where more of the subject would have to be known */
+  async function placesFor(
+    entries: readonly Pick<RestoredEntry, 'id' | 'at' | 'fired'>[],
+    planWith: () => Promise<boolean>,
+  ): Promise<ReadonlyMap<string, number> | undefined> {
+    const held = entries.filter(({ fired }) => !fired)
+    const places = new Map<string, number>()
+    if (held.length === 0) return places
+    const isOverdue = (now: number): boolean =>
+      held.some((each) => each.at < now - overdueMs && plannedOf(each, now) === undefined)
+    if (isOverdue(clock.now())) {
+      const mine = last.then(() => !isOverdue(clock.now()) || planWith())
+      // A failure is told to the one who asked.
+      last = mine.catch(() => undefined)
+      if (!(await mine)) return undefined
+    }
+    const now = clock.now()
+    for (const each of plans.size === 0 ? [] : held) {
+      const planned = plannedOf(each, now)
+      if (planned !== undefined && planned.at > each.at) places.set(each.id, planned.at)
+    }
+    return places
+  }
+
   return {
     async placesOf(subject, entries, near) {
-      const held = entries.filter(({ fired }) => !fired)
-      const places = new Map<string, number>()
-      if (held.length === 0) return places
-      const isOverdue = (now: number): boolean =>
-        held.some((each) => each.at < now - overdueMs && plannedOf(each, now) === undefined)
-      if (isOverdue(clock.now())) {
-        const mine = last.then(async () => {
-          if (!isOverdue(clock.now()) || (await plan(subject, near()))) return
-          await plan(subject, await read(subject))
-        })
-        // A failure is told to the one who asked.
-        last = mine.catch(() => undefined)
-        await mine
-      }
-      const now = clock.now()
-      for (const each of plans.size === 0 ? [] : held) {
-        const planned = plannedOf(each, now)
-        if (planned !== undefined && planned.at > each.at) places.set(each.id, planned.at)
-      }
-      return places
+      const planAll = async (): Promise<boolean> =>
+        (await plan(subject, near())) || (await plan(subject, await read(subject)))
+      return (await placesFor(entries, planAll))!
     },
+    soonPlacesOf: (subject, entries, near) => placesFor(entries, () => plan(subject, near)),
   }
 }
 

@@ -52,6 +52,7 @@ export function createAdmission(
     clock,
     marginMs,
     isUnsettled: () => store.unsettled && !freedSlots.isThrough(),
+    ...(parts.recoveryRows === undefined ? {} : { pageRows: parts.recoveryRows }),
   })
   const memoryState = createMemoryState({
     clock,
@@ -106,7 +107,7 @@ export function createAdmission(
     releaseHolds,
     pauseNewcomers,
     countSuspects: createSuspects({ state, policy, recipients }),
-    isAlone: () => members.count() === 1,
+    members,
     unserved,
     onError,
   })
@@ -167,7 +168,7 @@ export function createAdmission(
   const orphans = createOrphans({ store, gate, members, clock, onError })
 
   // Batches that are accepted in the background.
-  const jobs = createJobs({ gate, store, ledger, contents, clock, random, onError })
+  const jobs = createJobs({ gate, store, ledger, contents, members, clock, random, onError })
 
   const erasure = createErasure({
     store,

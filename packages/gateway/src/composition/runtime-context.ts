@@ -33,6 +33,8 @@ export interface GatewayParts {
   readonly templates?: Templates
   /** Subjects that the limiter's state keeps in full: `MemoryStateOptions.subjectsMax`. @defaultValue 25_000 */
   readonly subjectsMax?: number
+  /** Rows of the record that the limiter's state reads at once: `LimiterRecoveryOptions.pageRows`. @defaultValue 1_000 */
+  readonly recoveryRows?: number
   /** Stands between the gateway and its limiter state. */
   readonly wrapState?: (state: LimitState) => LimitState
   /** Stands between the gateway and the state of its tenants' limits. */

@@ -21,7 +21,7 @@ export interface Config {
   /** Authentication. Absent: no keys, and every client of this machine is trusted. */
   readonly auth: AuthConfig | undefined
   readonly store: StoreConfig
-  readonly state: { readonly kind: 'memory' }
+  readonly state: StateConfig
   readonly queue: { readonly kind: 'embedded' }
   readonly deliveryLog: { readonly kind: 'store' }
   readonly policy: PolicyConfig
@@ -128,6 +128,29 @@ export interface PostgresConfig {
         readonly rejectUnauthorized: boolean
         readonly checkServerIdentity?: () => undefined
       }
+  /** The address without the password. */
+  readonly shown: string
+}
+
+/** Where the limits count. @defaultValue in the memory of the process */
+export type StateConfig = { readonly kind: 'memory' } | RedisStateConfig
+
+/** Limiter state that several gateways share in Redis. */
+export interface RedisStateConfig {
+  readonly kind: 'redis'
+  /** The address with its credentials, without options. */
+  readonly url: string
+  /** Host and port of the server, or of nodes of the cluster. */
+  readonly nodes: readonly string[]
+  readonly isCluster: boolean
+  readonly user?: string
+  readonly password?: string
+  /** Certificates in PEM beside the authorities of the system; absent: no TLS. */
+  readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string }
+  /** Precedes every key. @defaultValue sl: */
+  readonly prefix: string
+  /** The longest wait for an answer before the declared behaviour holds. @defaultValue 50 ms */
+  readonly deadlineMs: number
   /** The address without the password. */
   readonly shown: string
 }

@@ -52,7 +52,7 @@ export function describeConfig(config: Config): JsonObject {
     },
     ...(auth === undefined ? {} : { auth: authOf(auth) }),
     store: store.kind === 'postgres' ? store.path : `sqlite:${store.path}`,
-    state: config.state.kind,
+    state: config.state.kind === 'redis' ? config.state.shown : 'memory',
     queue: config.queue.kind,
     intake: [],
     deliveryLog: config.deliveryLog.kind,

@@ -1,12 +1,13 @@
 /**
  * Accepts batches in the background, a few recipients at a time. Each module of each tenant has a lane in which
  * its jobs stand in order of arrival; lanes take turns (round robin), so that no module's jobs delay those of
- * another. The accepted notifications of a step and the progress of its job are one commit: after a crash the
+ * another. Of several processes one accepts the batches of all, which keeps that order. The accepted notifications of a step and the progress of its job are one commit: after a crash the
  * next process continues behind the last step. A few jobs are in memory at once, the others are in the store
  * only.
  */
 import { encodingOf, type SharedContent } from '../content.ts'
 import { damagedRowOf, SluiceError } from '../errors.ts'
+import type { Members } from '../member-port.ts'
 import type { Draft, Job } from '../model.ts'
 import { pendingOf } from '../model.ts'
 import { type Clock, type JobWork, pseudonymPrefix, type Store } from '../ports.ts'
@@ -15,9 +16,10 @@ import { readBatchRecipient } from './draft.ts'
 
 export interface JobRunnerOptions {
   readonly gate: Pick<Gate, 'admit'>
-  readonly store: Pick<Store, 'job' | 'jobWork' | 'runningJobs'>
+  readonly store: Pick<Store, 'job' | 'jobWork' | 'runningJobs' | 'isVersioned'>
   readonly ledger: Pick<Ledger, 'commit'>
   readonly contents: Pick<Contents, 'find'>
+  readonly members: Pick<Members, 'holds'>
   readonly clock: Clock
   readonly onError: (what: string, error: unknown) => void
 }
@@ -29,7 +31,7 @@ export interface JobRunner {
   add(job: JobName): void
   /** Starts no further step of the job. */
   remove(job: JobName): void
-  /** The number of jobs that are not done yet. */
+  /** The number of jobs that are not done yet; 0 where another process accepts them. */
   size(): number
   /** Resumes the jobs of an earlier process. */
   start(): Promise<void>
@@ -52,6 +54,8 @@ const sliceBytes = 2 ** 14
 const tenantsMax = 8
 /** The delay before a failed step is retried, where the error gives none. */
 const againMs = 1_000
+/** Where several processes write, the store is asked this often for jobs that others opened, ms. */
+const lookMs = 1_000
 
 interface TenantJobs {
   readonly key: string
@@ -70,7 +74,7 @@ interface Loaded {
 }
 
 export function createJobRunner(options: JobRunnerOptions): JobRunner {
-  const { gate, store, ledger, contents, clock, onError } = options
+  const { gate, store, ledger, contents, members, clock, onError } = options
   /** Every lane is in `turns`, in `resting`, waits after a failure, or has its step running. */
   const tenantJobs = new Map<string, TenantJobs>()
   const turns: TenantJobs[] = []
@@ -78,10 +82,13 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   let running = false
   let working: Promise<void> | undefined
   let stepping: Promise<void> | undefined
+  let disarm: (() => void) | undefined
+  const isMine = (): boolean => members.holds('jobs')
 
   const keyOf = ({ tenant, module }: JobName): string => JSON.stringify([tenant, module])
 
   function add(job: JobName): void {
+    if (!isMine()) return
     const key = keyOf(job)
     let tenant = tenantJobs.get(key)
     if (tenant === undefined) {
@@ -96,14 +103,14 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   }
 
   function wake(): void {
-    if (!running || working !== undefined) return
+    if (!running || working !== undefined || !isMine()) return
     working = work().finally(() => {
       working = undefined
     })
   }
 
   async function work(): Promise<void> {
-    while (running) {
+    while (running && isMine()) {
       while (turns.length < tenantsMax && resting.length > 0) turns.push(resting.shift()!)
       const tenant = turns.shift()
       if (tenant === undefined) return
@@ -116,6 +123,22 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
       stepping = undefined
       await new Promise<void>((resolve) => clock.soon(resolve))
     }
+    // Another process goes on with them.
+    for (const tenant of tenantJobs.values()) tenant.loaded = undefined
+  }
+
+  async function look(): Promise<void> {
+    for (const job of isMine() ? await store.runningJobs() : []) add(job)
+    wake()
+  }
+
+  /** Looks for jobs that other processes opened, or had when they died. */
+  function lookAgain(): void {
+    disarm = clock.at(clock.now() + lookMs, () => {
+      look()
+        .catch((error) => onError('look for batches of other processes', error))
+        .finally(() => running && lookAgain())
+    })
   }
 
   async function takeTurn(tenant: TenantJobs): Promise<void> {
@@ -243,11 +266,11 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
       const index = jobs.findIndex(({ id }) => id === job.id)
       if (index >= 0) jobs.splice(index, 1)
     },
-    size: () => [...tenantJobs.values()].reduce((sum, { jobs }) => sum + jobs.length, 0),
+    size: () => (isMine() ? [...tenantJobs.values()].reduce((sum, { jobs }) => sum + jobs.length, 0) : 0),
     async start() {
-      for (const job of await store.runningJobs()) add(job)
       running = true
-      wake()
+      await look()
+      if (store.isVersioned) lookAgain()
     },
     async reread() {
       for (const tenant of tenantJobs.values()) tenant.loaded = undefined
@@ -258,6 +281,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     },
     async stop() {
       running = false
+      disarm?.()
       await working
     },
   }

@@ -7,6 +7,7 @@
 import { type Conflicted, conflicted, isAmong, retryOnConflict } from '../conflict.ts'
 import { bytesOf, type SharedContent } from '../content.ts'
 import { SluiceError } from '../errors.ts'
+import type { Members } from '../member-port.ts'
 import type { Job, Notification } from '../model.ts'
 import { isFinal, pendingBytesOf } from '../model.ts'
 import type { Clock, JobWork, Random, Store } from '../ports.ts'
@@ -20,6 +21,7 @@ export interface JobsOptions {
   readonly store: Store
   readonly ledger: Pick<Ledger, 'commit' | 'takeRoom' | 'live'>
   readonly contents: Pick<Contents, 'find' | 'keep'>
+  readonly members: Pick<Members, 'holds'>
   readonly clock: Clock
   readonly random: Random
   readonly onError: (what: string, error: unknown) => void
@@ -38,8 +40,8 @@ const sliceBytes = 2 ** 18
 const cancelSlice = 25
 
 export function createJobs(options: JobsOptions): BackgroundJobs {
-  const { gate, store, ledger, contents, clock, random, onError } = options
-  const runner = createJobRunner({ gate, store, ledger, contents, clock, onError })
+  const { gate, store, ledger, contents, members, clock, random, onError } = options
+  const runner = createJobRunner({ gate, store, ledger, contents, members, clock, onError })
 
   const waits = ({ id, status }: Pick<Notification, 'id' | 'status'>): boolean =>
     !isFinal(status) && ledger.live(id)?.status !== 'sending'

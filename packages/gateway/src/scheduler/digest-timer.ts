@@ -1,13 +1,16 @@
 /**
  * Closes digests whose window has ended. Digests due at the same instant are closed together, so that they share
- * commits. Closing throws only when nothing can be written; then all are tried again.
+ * commits. Closing throws only when nothing can be written; then all are tried again. Of several processes one closes
+ * the digests of all, which it looks for in the store.
  */
+import type { Members } from '../member-port.ts'
 import type { Digest } from '../model.ts'
 import type { Clock, Store } from '../ports.ts'
 import { retryMs } from './due-poller.ts'
 
 export interface DigestTimerOptions {
-  readonly store: Pick<Store, 'dueDigests' | 'nextDigestAt'>
+  readonly store: Pick<Store, 'dueDigests' | 'nextDigestAt' | 'isVersioned'>
+  readonly members: Pick<Members, 'holds'>
   readonly clock: Pick<Clock, 'now'>
   readonly close: (digest: Digest) => Promise<void>
 }
@@ -16,6 +19,8 @@ export interface DigestTimerOptions {
 const pageMax = 500
 /** Digests closed at once: enough to share commits, few enough for their content, one or two MiB each. */
 const closingMax = 50
+/** Where several processes write, the store is asked this often for digests that others opened, ms. */
+const lookMs = 1_000
 
 export class DigestTimer {
   readonly #options: DigestTimerOptions
@@ -37,23 +42,35 @@ export class DigestTimer {
   }
 
   async closeDue(): Promise<void> {
-    const { store, clock, close } = this.#options
+    const { store, members, clock } = this.#options
     this.#isClosing = true
     // Digests noted from here on may have been stored behind the read position.
     this.#at = Number.POSITIVE_INFINITY
     try {
-      for (;;) {
-        const due = await store.dueDigests(clock.now(), pageMax)
-        await each(due, close)
-        if (due.length < pageMax) break
-      }
-      const next = await store.nextDigestAt()
-      this.#at = Math.min(this.#at, next ?? Number.POSITIVE_INFINITY)
+      const next = members.holds('digests') ? await this.#closeAll() : Number.POSITIVE_INFINITY
+      this.#at = Math.min(this.#at, next, store.isVersioned ? clock.now() + lookMs : Number.POSITIVE_INFINITY)
     } catch (error) {
       this.#at = clock.now() + retryMs
       throw error
     } finally {
       this.#isClosing = false
+    }
+  }
+
+  /** Closes the digests that are due; returns the end of the next window. */
+  async #closeAll(): Promise<number> {
+    const { store, clock, close } = this.#options
+    let first: string | undefined
+    for (;;) {
+      const until = clock.now()
+      const due = await store.dueDigests(until, pageMax)
+      // One that is still open was refused: other processes write it, or have declared this one dead.
+      if (first !== undefined && due[0]?.id === first) return clock.now() + retryMs
+      await each(due, close)
+      first = due[0]?.id
+      if (due.length === pageMax) continue
+      const next = (await store.nextDigestAt()) ?? Number.POSITIVE_INFINITY
+      return next > until ? next : clock.now() + retryMs
     }
   }
 }

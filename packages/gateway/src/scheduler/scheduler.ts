@@ -6,6 +6,7 @@
  */
 
 import { Heap } from '../heap.ts'
+import type { Members } from '../member-port.ts'
 import type { Notification } from '../model.ts'
 import { advance } from '../model.ts'
 import type { Clock, Queue, Store } from '../ports.ts'
@@ -27,8 +28,7 @@ export interface SchedulerOptions {
   readonly pauseNewcomers: (held: Notification) => Promise<() => Promise<void>>
   /** Counts notifications in the limits that a dead process may have sent. */
   readonly countSuspects: (suspected: readonly Notification[]) => Promise<void>
-  /** Returns true while no other process writes to the store. @defaultValue always true */
-  readonly isAlone?: () => boolean
+  readonly members: Pick<Members, 'count' | 'holds'>
   /** Makes dead letters of notifications whose channel no pool serves. */
   readonly unserved: Pick<Unserved, 'serves' | 'bury'>
   readonly onError?: (what: string, error: unknown) => void
@@ -57,7 +57,7 @@ const crowdedMax = 64
 const lookaheadMsDefault = 2_000
 
 export function createScheduler(options: SchedulerOptions): RunningScheduler {
-  const { store, ledger, queue, clock, unserved, heldMax = heldMaxDefault } = options
+  const { store, ledger, queue, clock, members, unserved, heldMax = heldMaxDefault } = options
   /** Notifications that are due soon, ordered by due time. */
   const held = new Heap<Notification>()
   const expiryTimer = new ExpiryTimer(ledger)
@@ -67,7 +67,7 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
     clock,
     lookaheadMs: options.lookaheadMs ?? lookaheadMsDefault,
     countSuspects: options.countSuspects,
-    isAlone: options.isAlone ?? (() => true),
+    isAlone: () => members.count() === 1,
     isFull: () => held.size >= 2 * heldMax || queue.size() >= 2 * heldMax,
     fullTenants: () => {
       const max = tenantMax()
@@ -77,7 +77,7 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
       for (const each of claimed) if (ledger.live(each.id) === undefined) keep(each)
     },
   })
-  const digestTimer = new DigestTimer({ store, clock, close: (digest) => gate!.closeDigest(digest) })
+  const digestTimer = new DigestTimer({ store, members, clock, close: (digest) => gate!.closeDigest(digest) })
   /**
    * A tenant gets half of the room. When all of it is taken, the bound shrinks so that other tenants still leave in
    * time.

@@ -49,6 +49,7 @@ async function setUp(
     ledger,
     queue,
     clock,
+    members: { count: () => 1, holds: () => true },
     releaseHolds: async () => {},
     pauseNewcomers: async () => async () => {},
     countSuspects: async () => {},

@@ -163,6 +163,7 @@ export async function createStage(t: TestContext, options: StageOptions = {}): P
     ledger,
     queue,
     clock,
+    members: { count: () => 1, holds: () => true },
     releaseHolds: async () => {},
     pauseNewcomers: async () => async () => {},
     countSuspects: async () => {},

@@ -158,6 +158,7 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
       providers: [service.adapter(own)],
       templates: wordless,
       ...(settings.subjectsMax === undefined ? {} : { subjectsMax: settings.subjectsMax }),
+      ...(settings.recoveryRows === undefined ? {} : { recoveryRows: settings.recoveryRows }),
       wrapState: (port) => (settings.subjectsMax === undefined ? stateBehindWire(port, own) : port),
       wrapThrottle: (port) =>
         wired({

@@ -67,6 +67,8 @@ export interface Settings {
    * whose state stands at the end of a wire: between a count and its answer memory forgets no subject.
    */
   readonly subjectsMax?: number
+  /** Rows of the record that the limiter's state reads at once: with few, the first who wait are read before the others. */
+  readonly recoveryRows?: number
   readonly provider: {
     readonly idempotent: boolean
     /** Shares of calls, of those within a phase of faults. */
@@ -221,6 +223,7 @@ export function settingsOf(seed: number): Settings {
     accounts: Array.from({ length: between('accounts', 1, 3) }, (_, index) => account(index)),
     breakerInARow: between('in a row', 3, 6),
     ...(chance('packed', 0.25) ? { subjectsMax: between('packed subjects', 6, 12) } : {}),
+    ...(chance('short pages', 0.5) ? { recoveryRows: between('rows of a page', 2, 8) } : {}),
     provider: {
       idempotent: chance('idempotent', 0.5),
       failShare: isRough ? draw('fail') * 0.3 : 0,

@@ -17,7 +17,15 @@ export interface NodeRedisClient {
   withTypeMapping(mapping: never): unknown
 }
 
-export type RedisClient = IoredisClient | NodeRedisClient
+/**
+ * A connection of your own, for example one that runs the script within another. It is given the script once, and runs it
+ * with one key and its arguments; the answer comes as a `Buffer`.
+ */
+export interface ScriptClient {
+  runnerOf(script: string): (key: string, args: string[]) => Promise<Uint8Array>
+}
+
+export type RedisClient = IoredisClient | NodeRedisClient | ScriptClient
 
 /** A script as scripts/build/lua.ts writes it. */
 export interface ScriptSource {
@@ -55,6 +63,10 @@ export function scriptRunner(client: RedisClient, source: ScriptSource): RunScri
   if (has<Ioredis>(client, 'evalshaBuffer') && has<Ioredis>(client, 'evalBuffer'))
     return overIoredis(client, source)
   if (has<NodeRedis>(client, 'withTypeMapping')) return overNodeRedis(client, source)
+  if (has<ScriptClient>(client, 'runnerOf')) {
+    const run = client.runnerOf(source.script)
+    return (_, key, args) => run(key, args) as Promise<Bytes>
+  }
   throw new LimitsError(
     'INVALID_ARGUMENT',
     'a Redis client is wanted here: ioredis, or node-redis connected, 5 or later',

@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { LimitsError, type RedisClient, type RedisStoreOptions, redisStore } from '../../src/index.ts'
+import {
+  createLimits,
+  LimitsError,
+  type RedisClient,
+  type RedisStoreOptions,
+  redisStore,
+} from '../../src/index.ts'
 
 const client = {
   evalsha() {},
@@ -31,4 +37,32 @@ test('a Redis store refuses clients that it does not know, and options that make
     assert.throws(() => redisStore(client, options as RedisStoreOptions), refused, JSON.stringify(options))
   }
   redisStore(client, { deadlineMs: 1, retentionMs: 1, prefix: '', onUnavailable: { share: 1 } })
+})
+
+test('a Redis store asks a client of your own, which is given the script once', async () => {
+  const scripts: string[] = []
+  const asked: (readonly string[])[] = []
+  const own = {
+    runnerOf(script: string) {
+      scripts.push(script)
+      return async (key: string, args: string[]) => {
+        asked.push([key, ...args])
+        return Buffer.from('1')
+      }
+    },
+  }
+  const limits = createLimits({ store: redisStore(own, { prefix: 'p:' }) })
+  assert.equal(await limits.cancel('ada', '1'), true)
+  assert.equal(await limits.has('bob'), true)
+  assert.equal(scripts.length, 1)
+  assert.match(scripts[0]!, /redis\.call/)
+  assert.deepEqual(
+    asked.map(([key, kind]) => [key, kind]),
+    [
+      ['p:{ada}', 'x'],
+      ['p:{bob}', 'h'],
+    ],
+  )
+  const broken = redisStore({ runnerOf: () => () => Promise.reject(new Error('away')) })
+  await assert.rejects(createLimits({ store: broken }).has('ada'), { code: 'STORE_UNAVAILABLE' })
 })

@@ -4,17 +4,10 @@
  */
 import { createLimits, entriesOf, memoryStore } from '@sluice/limits'
 import { RulesReplaced } from '../../errors.ts'
-import type {
-  Advance,
-  Clock,
-  LimitRequest,
-  LimitState,
-  Reservation,
-  SlotRelease,
-  Subject,
-} from '../../ports.ts'
+import type { Clock, LimitRequest, LimitState, Reservation, SlotRelease, Subject } from '../../ports.ts'
+import { createAdvance, limitedOf } from './advance.ts'
 import { type Claims, claim } from './fingerprint-claims.ts'
-import { releaseOf, termsOf } from './limit-terms.ts'
+import { releaseOf } from './limit-terms.ts'
 import { createNewcomerFloors } from './newcomer-floors.ts'
 import { newestEntries } from './newest-entries.ts'
 import { createPackedSubjects } from './packed-subjects.ts'
@@ -26,8 +19,11 @@ export interface MemoryStateOptions {
   readonly clock: Clock
   /** Every window is kept this much longer, for what happens on the way to the provider. */
   readonly marginMs: number
-  /** Answers at once where it need not ask. */
-  readonly recover: (subject: Subject) => RecoveredSubject | Promise<RecoveredSubject>
+  /** Answers at once where it need not ask. With very many who wait `onSoon` is given the first of them, once and later. */
+  readonly recover: (
+    subject: Subject,
+    onSoon: (part: RecoveredSubject) => void,
+  ) => RecoveredSubject | Promise<RecoveredSubject>
   /** A subject was filled whose facts are outdated. It is paused: the callee resumes it. */
   readonly onOutdated?: (subject: Subject) => void
   /**
@@ -56,6 +52,15 @@ interface Known {
   waitlist: Set<string> | undefined
   /** Since the hand came by. */
   touched: boolean
+  /** See `RecoveredSubject`: what is known does for `advance` of those who wait before this id, and for nothing else. */
+  before: string | undefined
+}
+
+/** A subject on its way from the record. */
+interface Loading {
+  readonly all: Promise<void>
+  /** Resolves when the first of those who wait are there, or all; undefined from then on: the others wait for all. */
+  soon: Promise<void> | undefined
 }
 
 /**
@@ -68,6 +73,22 @@ const retentionMs = 31 * 86_400_000
  * made all of them be looked at.
  */
 const nearMs = 1_000
+
+interface StateQuestion {
+  readonly subject: Subject
+  /** Absent in a question about all who wait. */
+  readonly id?: string
+  readonly waited?: boolean
+}
+
+/** How much of its subjects a question wants. */
+interface Wanted {
+  /** True for newcomers: they wait while a subject is paused. */
+  readonly areNew?: boolean
+  /** True where the first of those who wait will do, if the id is one of them. */
+  readonly isSoonEnough?: boolean
+}
+
 const hasRules = (request: object): boolean => 'rules' in request
 
 export function createMemoryState(options: MemoryStateOptions): LimitState {
@@ -77,14 +98,16 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   const limits = createLimits({ store, marginMs: options.marginMs }).sync
   let packed = createPackedSubjects(packedMax)
   const subjects = new SubjectCache<Known>(subjectsMax, forget)
-  const loading = new Map<string, Promise<void>>()
+  const loading = new Map<string, Loading>()
   const pauses = new Pauses()
   let generation = 0
   const floors = createNewcomerFloors(limits, clock)
 
-  function known(key: string): Known | undefined {
+  /** @param soonFor - an id for which a part of the subject will do, where it is of those that were read first */
+  function known(key: string, soonFor?: string): Known | undefined {
     const found = subjects.get(key)
     if (found === undefined || found.generation !== generation) return undefined
+    if (found.before !== undefined && !(soonFor !== undefined && soonFor < found.before)) return undefined
     found.touched = true
     return found
   }
@@ -104,9 +127,12 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     if (fingerprints.length > 0) claims ??= new Map()
     for (const { fingerprint, id, at } of fingerprints) claims!.set(fingerprint, { id, at })
     const waitlist = facts.waitlist.length === 0 ? undefined : new Set(facts.waitlist)
-    subjects.set(key, { generation, claims, booked, waitlist, touched: true })
+    subjects.set(key, { generation, claims, booked, waitlist, touched: true, before: facts.before })
     const isAwaited = booked !== undefined || waitlist !== undefined
-    if (facts.isOutdated !== true || !isAwaited || options.onOutdated === undefined) return
+    // The turn in which the first move up waits for the others, too.
+    const isReported =
+      before?.before !== undefined && before.booked !== undefined && before.generation === generation
+    if (facts.isOutdated !== true || !isAwaited || isReported || options.onOutdated === undefined) return
     pauses.pause(key)
     options.onOutdated(subject)
   }
@@ -159,7 +185,8 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     entriesOf(store.sync, key).some((entry) => entry.id === id && entry.fired)
 
   function forget(key: string, subject: Known): void {
-    const isPlain = subject.booked === undefined && subject.waitlist === undefined
+    const isPlain =
+      subject.booked === undefined && subject.waitlist === undefined && subject.before === undefined
     if (isPlain && subject.generation === generation)
       packed.put(key, entriesOf(store.sync, key), subject.claims)
     limits.forget(key)
@@ -167,13 +194,15 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
 
   /** Undefined when all are known, and open to newcomers where it is for these, so that nothing waits that need not. */
   function ready(
-    requests: readonly { readonly subject: Subject; readonly waited?: boolean }[],
-    areNew: boolean,
+    requests: readonly StateQuestion[],
+    { areNew = false, isSoonEnough = false }: Wanted,
   ): Promise<unknown> | undefined {
     let waits: Promise<void>[] | undefined
-    for (const { subject, waited } of requests) {
+    for (const { subject, waited, id = '' } of requests) {
       const { key } = subject
-      let wait = known(key) === undefined ? (loading.get(key) ?? load(subject)) : undefined
+      const soonFor = isSoonEnough ? id : undefined
+      const load = known(key, soonFor) === undefined ? (loading.get(key) ?? begin(subject)) : undefined
+      let wait = isSoonEnough ? (load?.soon ?? load?.all) : load?.all
       if (areNew && wait === undefined && pauses.size > 0 && waited !== true) wait = pauses.over(key)
       if (wait === undefined) continue
       waits ??= []
@@ -182,35 +211,57 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     return waits === undefined ? undefined : Promise.all(waits)
   }
 
-  function load(subject: Subject): Promise<void> | undefined {
+  /** Begins to fill a subject; undefined where it is filled at once. */
+  function begin(subject: Subject): Loading | undefined {
     const { key } = subject
     const begun = generation
-    const facts = packed.take(key) ?? recover(subject)
+    const part = Promise.withResolvers<void>()
+    let isPinned = false
+    const facts =
+      packed.take(key) ??
+      recover(subject, (soon) => {
+        loading.get(key)!.soon = undefined
+        part.resolve()
+        if (begun !== generation) return
+        // A new instant is known here alone until the rest is read.
+        if (!isPinned) subjects.pin([{ subject }])
+        isPinned = true
+        remember(subject, soon)
+      })
     if (!(facts instanceof Promise)) {
       remember(subject, facts)
       return undefined
     }
     // Facts that were read under other rules are dropped and read again: `ready` finds the subject unknown.
-    const wait = facts
+    const all = facts
       .then((read) => (begun === generation ? remember(subject, read) : undefined))
-      .finally(() => loading.delete(key))
-    loading.set(key, wait)
-    return wait
+      .finally(() => {
+        loading.delete(key)
+        if (isPinned) subjects.unpin([{ subject }])
+      })
+    const soon = Promise.race([part.promise, all])
+    // A failure is told to those who wait.
+    soon.catch(() => undefined)
+    const filling = { all, soon }
+    loading.set(key, filling)
+    return filling
   }
 
-  async function each<Request extends { readonly subject: Subject }, Answer>(
+  async function each<Request extends StateQuestion, Answer>(
     requests: readonly Request[],
     one: (request: Request) => Answer,
-    areNew = false,
+    wanted: Wanted = {},
   ): Promise<readonly Answer[]> {
+    const { areNew = false, isSoonEnough = false } = wanted
     // Nearly always all of them are known, and nothing is waited for.
-    if (requests.every(({ subject }) => known(subject.key) !== undefined) && !(areNew && pauses.size > 0))
-      return requests.map(one)
+    const isKnown = ({ subject, id = '' }: Request): boolean =>
+      known(subject.key, isSoonEnough ? id : undefined) !== undefined
+    if (requests.every(isKnown) && !(areNew && pauses.size > 0)) return requests.map(one)
     const begun = generation
     subjects.pin(requests)
     try {
       // Once more after each wait: what was paused meanwhile, or forgotten, is not what was waited for.
-      for (let wait = ready(requests, areNew); wait !== undefined; wait = ready(requests, areNew)) {
+      for (let wait = ready(requests, wanted); wait !== undefined; wait = ready(requests, wanted)) {
         await wait
         if (begun !== generation && requests.some(hasRules)) throw new RulesReplaced()
       }
@@ -229,57 +280,12 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     return reservation
   }
 
-  /**
-   * Returns the requests that limits count. Any other is not on record of its subject, which need not be filled: with a
-   * limit over all recipients, each who waits has such a subject.
-   */
-  function limitedOf(all: readonly LimitRequest[]): readonly LimitRequest[] {
-    const limited = all.filter(({ rules }) => rules.length > 0)
-    return limited.length > 0 ? limited : all
-  }
-
-  /** In one turn of the event loop: nobody sees what stands where until all agree. */
-  function advance(all: readonly LimitRequest[]): Advance | undefined {
-    const requests = limitedOf(all)
-    const held = requests.map(({ subject, id }) => subjects.get(subject.key)?.booked?.get(id))
-    const from = held[0]
-    if (from === undefined || from <= clock.now() || held.some((at) => at !== from)) return undefined
-    const isLater = all.some(({ promisedAt = from }) => promisedAt < from)
-    const cancelAll = (): void => {
-      for (const { subject, id } of requests) limits.cancel(subject.key, id)
-    }
-    let first: readonly Reservation[] | undefined
-    for (let notBefore: number | undefined; ; ) {
-      cancelAll()
-      const reservations = requests.map((request) =>
-        limits.reserve(request.subject.key, request.rules, {
-          ...termsOf(request),
-          ...(notBefore === undefined ? {} : { notBefore }),
-        }),
-      )
-      first ??= reservations
-      const at = Math.max(
-        ...reservations.map((reservation) => (reservation.held ? reservation.at : Number.POSITIVE_INFINITY)),
-      )
-      if (at >= from) break
-      if (reservations.every((reservation) => reservation.at === at)) {
-        for (const { subject, id } of all)
-          if (subjects.get(subject.key)?.booked?.has(id)) note(subject, id, at)
-        return { at, from, reservations: first, freed: pauseBusy(requests) }
-      }
-      notBefore = at
-    }
-    cancelAll()
-    for (const { subject, id, rules } of requests) {
-      const streams = rules.map((rule) => rule.stream)
-      limits.restore(subject.key, [{ id, at: from, fired: false, streams }])
-    }
-    return isLater ? { at: from, from, reservations: first, freed: [] } : undefined
-  }
+  const placeOf = ({ key }: Subject, id: string): number | undefined => subjects.get(key)?.booked?.get(id)
+  const advance = createAdvance({ limits, clock, placeOf, note, pauseBusy })
 
   return {
-    reserve: (requests) => each(requests, reserve, true),
-    preview: (requests) => each(requests, preview, true),
+    reserve: (requests) => each(requests, reserve, { areNew: true }),
+    preview: (requests) => each(requests, preview, { areNew: true }),
     fire: (requests) =>
       each(requests, (request) => {
         const { subject, id, rules, notBefore = 0 } = request
@@ -327,15 +333,16 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
       for (const id of ids) floor = Math.max(floor, booked?.get(id) ?? floor)
       floors.set(key, floor)
     },
-    async waiting(asked) {
-      const [ids] = await each([{ subject: asked }], ({ subject }) => idsOf(subject))
+    async waiting(asked, { first: isSoonEnough = false } = {}) {
+      const [ids] = await each([{ subject: asked }], ({ subject }) => idsOf(subject), { isSoonEnough })
       return ids!
     },
     async advance(requests) {
       const limited = limitedOf(requests)
       const last = limited.at(-1)
       // All of them are known in the step in which the last one is.
-      return (await each(limited, (one) => (one === last ? advance(requests) : undefined))).at(-1)
+      const advanceLast = (one: LimitRequest) => (one === last ? advance(requests) : undefined)
+      return (await each(limited, advanceLast, { isSoonEnough: true })).at(-1)
     },
     holdFingerprints: (claims) =>
       each(claims, ({ subject, fingerprint, id, windowMs, dry }) => {
@@ -368,10 +375,10 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   /** Lists the ids that wait in a subject, in the order of acceptance. */
   function idsOf({ key }: Subject): readonly string[] {
     const now = clock.now()
-    const { booked, waitlist } = subjects.get(key) ?? {}
+    const { booked, waitlist, before } = subjects.get(key) ?? {}
     const ids = [...(booked ?? [])].flatMap(([id, at]) => (at > now ? [id] : []))
     for (const id of waitlist ?? []) if (booked?.has(id) !== true) ids.push(id)
-    return ids.sort()
+    return (before === undefined ? ids : ids.filter((id) => id < before)).sort()
   }
 
   /** True if the id was fired later than its caller knows. The limiter answers a known id from what it holds. */

@@ -3,6 +3,37 @@ import type { SyncLimits } from '@sluice/limits'
 import type { Clock, LimitRequest, Reservation } from '../../ports.ts'
 import { termsOf } from './limit-terms.ts'
 
+/** Returns the request for an instant that is no earlier than the floor, of one that was admitted before it. */
+export function behindFloor(request: LimitRequest, floor: number, now: number): LimitRequest {
+  const { notBefore = now, horizonMs, rules } = request
+  return {
+    ...request,
+    // From here on it waits, and is not refused by what those before it have taken.
+    rules: rules.map((rule) => (rule.over === 'refuse' ? { ...rule, over: 'delay' } : rule)),
+    notBefore: floor,
+    ...(horizonMs === undefined ? {} : { horizonMs: Math.max(0, horizonMs - (floor - notBefore)) }),
+  }
+}
+
+/** Merges the reservation before the floor, which was released, with the one behind it. */
+export function mergeBehindFloor(
+  request: LimitRequest,
+  first: Reservation,
+  { at, held, limit }: Reservation,
+): Reservation {
+  const { firstAt, refusedBy, rules } = first
+  return {
+    ...first,
+    firstAt,
+    refusedBy,
+    rules,
+    at,
+    held,
+    allowed: false,
+    limit: limit ?? first.limit ?? request.rules[0]!.name,
+  }
+}
+
 export interface NewcomerFloors {
   /** Reserves; a newcomer no earlier than the floor of its subject. */
   reserve(request: LimitRequest, id: string): Reservation
@@ -19,36 +50,16 @@ export function createNewcomerFloors(
 
   return {
     reserve(request: LimitRequest, id: string): Reservation {
-      const { subject, rules, notBefore = clock.now() } = request
+      const { subject, rules } = request
       const first = limits.reserve(subject.key, rules, { ...termsOf(request), id })
       const floor = floors.size === 0 || request.waited === true ? undefined : floors.get(subject.key)
       if (floor === undefined || !first.held || first.at >= floor || rules.length === 0) return first
       // The library computes the reports from its state when they are first read.
-      const { refusedBy, firstAt } = first
-      const reports = [...first.rules]
+      void first.rules
       limits.cancel(subject.key, id)
-      const { horizonMs } = request
-      const { at, held, limit } = limits.reserve(
-        subject.key,
-        // From here on it waits, and is not refused by what those before it have taken.
-        rules.map((rule) => (rule.over === 'refuse' ? { ...rule, over: 'delay' } : rule)),
-        {
-          ...termsOf(request),
-          id,
-          notBefore: floor,
-          ...(horizonMs === undefined ? {} : { horizonMs: Math.max(0, horizonMs - (floor - notBefore)) }),
-        },
-      )
-      return {
-        ...first,
-        firstAt,
-        refusedBy,
-        rules: reports,
-        at,
-        held,
-        allowed: false,
-        limit: limit ?? first.limit ?? rules[0]!.name,
-      }
+      const behind = behindFloor(request, floor, clock.now())
+      const second = limits.reserve(subject.key, behind.rules, { ...termsOf(behind), id })
+      return mergeBehindFloor(request, first, second)
     },
     set(key, floor) {
       if (floor > clock.now()) floors.set(key, floor)

@@ -9,4 +9,9 @@ export interface RecoveredSubject {
   readonly waitlist: readonly string[]
   /** Some of those who wait may have an earlier instant, or hold none. */
   readonly isOutdated?: boolean
+  /**
+   * Only a part was read yet: all that counts for those who wait with an id below this one, and they hold no instant
+   * that is later than what was read. Absent where all is there.
+   */
+  readonly before?: string
 }

@@ -1,5 +1,6 @@
 /** The question from which the limits of a subject are rebuilt. */
 import assert from 'node:assert/strict'
+import type { Notification } from '../../model.ts'
 import { advance } from '../../model.ts'
 import type { Admission, Page } from '../../ports.ts'
 import { epoch, inThrottleQueue, settled, someNotification } from './sample.ts'
@@ -53,5 +54,31 @@ export function countedNotifications(test: Test): void {
     )
     assert.deepEqual(await read({ tenant: 'acme', recipient: 'user-2' }), ids([first]))
     assert.deepEqual(await read({ tenant: 'acme', recipient: 'nobody' }), [])
+  })
+
+  test('reads what counts near the present, and of what waits for longer the first of each page', async (store) => {
+    const left = someNotification()
+    const leftBefore = someNotification()
+    const [due, later, soon, last] = [3_000, 9_000, 4_000, 8_000].map((inMs) =>
+      someNotification({ status: 'scheduled', dueAt: epoch + inMs }),
+    ) as [Notification, Notification, Notification, Notification]
+    const collecting = someNotification({ status: 'digesting', dueAt: epoch + 5_001 })
+    const all = [left, leftBefore, due, later, soon, last, collecting]
+    await must(store, { accept: all })
+    await must(store, { moves: [settled(left, epoch - 900), settled(leftBefore, epoch - 1_001)] })
+    const read = async (limit: number) => {
+      const within = { from: epoch - 1_000, to: epoch + 5_000 }
+      const pages: string[][] = []
+      for (let cursor: string | null = ''; cursor !== null; ) {
+        const from: { readonly cursor?: string } = cursor === '' ? {} : { cursor }
+        const query = { tenant: 'acme', since: epoch - 60_000, within, limit, ...from }
+        const page: Page<Admission> = await store.counted(query)
+        pages.push([...ids(page.items)])
+        cursor = page.nextCursor
+      }
+      return pages.filter((page) => page.length > 0)
+    }
+    assert.deepEqual(await read(100), [ids([left, due, later, soon])])
+    assert.deepEqual(await read(2), [ids([left]), ids([due, later]), ids([soon, last]), ids([collecting])])
   })
 }

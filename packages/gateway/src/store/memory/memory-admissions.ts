@@ -41,12 +41,20 @@ const waitsOrLeaves: ReadonlySet<Status> = new Set<Status>(['scheduled', 'digest
 
 /** Selects a page of what limits count; the cursor is the number of rows that were examined. */
 export function countedPage(rows: readonly Notification[], query: CountedQuery): Page<Admission> {
-  const { recipient, since, accepted, cursor = '0', limit } = query
+  const { recipient, since, accepted, within, cursor = '0', limit } = query
+  const mayHaveLeft = (row: Notification, from: number): boolean =>
+    (row.firedAt ?? 0) >= from || (row.suspects?.at(-1) ?? 0) >= from
+  let isLaterThere = false
   const counts = (row: Notification): boolean => {
     if (accepted === true) return ofTenant(row, since)
-    if (waitsOrLeaves.has(row.status)) return true
-    if (recipient !== undefined) return ofRecipient(row, since)
-    return (row.firedAt ?? 0) >= since || (row.suspects?.at(-1) ?? 0) >= since
+    const isWaiting = waitsOrLeaves.has(row.status)
+    if (within !== undefined && isWaiting && row.dueAt > within.to && !isLaterThere) {
+      isLaterThere = true
+      return true
+    }
+    if (within !== undefined) return mayHaveLeft(row, within.from) || (isWaiting && row.dueAt <= within.to)
+    if (isWaiting) return true
+    return recipient === undefined ? mayHaveLeft(row, since) : ofRecipient(row, since)
   }
   const from = Number(cursor)
   const next = from + limit

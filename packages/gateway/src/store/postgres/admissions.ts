@@ -37,6 +37,7 @@ export function createAdmissions(db: Db, pseudonymOf: PseudonymOf, read: ReadRow
     tenant,
     since: from,
     accepted,
+    within,
     cursor,
     limit,
   }: CountedQuery): Promise<Page<Admission>> {
@@ -61,14 +62,24 @@ export function createAdmissions(db: Db, pseudonymOf: PseudonymOf, read: ReadRow
       [tenant, at, after, limit + 1],
     )
     const shown = entries.slice(0, limit)
+    const examined = shown.map(({ id }) => id)
     const counts =
       accepted === true
         ? '(created_at >= $2 OR turned_at >= $2)'
         : '(fired_at >= $2 OR suspect_at >= $2 OR status IN (1, 2, 3, 4))'
-    const rows = await db.query<WholeRow>(
-      `SELECT * FROM whole WHERE id = ANY($1) AND ${counts} ORDER BY created_at, id`,
-      [shown.map(({ id }) => id), from],
-    )
+    const rows =
+      within === undefined
+        ? await db.query<WholeRow>(
+            `SELECT * FROM whole WHERE id = ANY($1) AND ${counts} ORDER BY created_at, id`,
+            [examined, from],
+          )
+        : await db.query<WholeRow>(
+            `SELECT * FROM whole WHERE id = ANY($1) AND (fired_at >= $2 OR suspect_at >= $2
+                OR status IN (1, 2, 3, 4) AND due_at <= $3
+                OR id = (SELECT id FROM whole WHERE id = ANY($1) AND status IN (1, 2, 3, 4) AND due_at > $3
+                  ORDER BY created_at, id LIMIT 1)) ORDER BY created_at, id`,
+            [examined, within.from, within.to],
+          )
     const last = shown.at(-1)
     return {
       items: rows.map(admissionOfRow),

@@ -56,3 +56,75 @@ test('a notification moves up without a read of those of its subjects that have 
   assert.equal(advanced?.at, start)
   assert.deepEqual(recovered, [])
 })
+
+test('a reload of the policy while the first of a subject are known makes all questions wait for another read', async () => {
+  const reads: PromiseWithResolvers<void>[] = []
+  const state = createMemoryState({
+    clock: createVirtualClock(start),
+    marginMs: 0,
+    async recover(_, onSoon) {
+      const { promise, resolve, reject } = Promise.withResolvers<void>()
+      reads.push({ promise, resolve, reject })
+      const entries = [{ id: '1', at: start + 25_000, fired: false, streams: ['all'] }]
+      await Promise.resolve()
+      if (reads.length === 1) onSoon({ entries, fingerprints: [], waitlist: [], before: '2' })
+      await promise
+      return { entries, fingerprints: [], waitlist: [] }
+    },
+  })
+  assert.deepEqual(await state.waiting(subject, { first: true }), ['1'])
+  state.renew()
+  let ids: readonly string[] | undefined
+  const asked = state.waiting(subject, { first: true }).then((answer) => {
+    ids = answer
+  })
+  for (let turn = 0; turn < 3; turn += 1) await new Promise((resolve) => setImmediate(resolve))
+  assert.equal(ids, undefined)
+  reads[0]!.resolve()
+  for (let turn = 0; turn < 3; turn += 1) await new Promise((resolve) => setImmediate(resolve))
+  reads[1]!.resolve()
+  await asked
+  assert.deepEqual([ids, reads.length], [['1'], 2])
+})
+
+test('a subject of which the first are read lets these move up, and all other questions wait for the rest', async () => {
+  const streams = ['all']
+  const held = (id: string, inMs: number) => ({ id, at: start + inMs, fired: false, streams })
+  const [first, others] = [[held('1', 25_000), held('3', 45_000)], [held('2', 90_000)]]
+  const { promise: rest, resolve: readRest } = Promise.withResolvers<void>()
+  const reported: Subject[] = []
+  const state = createMemoryState({
+    clock: createVirtualClock(start),
+    marginMs: 0,
+    onOutdated: (outdated) => reported.push(outdated),
+    async recover(_, onSoon) {
+      const facts = { fingerprints: [], waitlist: [], isOutdated: true }
+      await Promise.resolve()
+      onSoon({ ...facts, entries: first, before: '2' })
+      await rest
+      return { ...facts, entries: [...first, ...others] }
+    },
+  })
+  assert.deepEqual(await state.waiting(subject, { first: true }), ['1'])
+  const advanced = await state.advance([{ subject, id: '1', rules }])
+  assert.deepEqual([advanced?.at, advanced?.freed], [start, [subject]])
+  await state.resume(advanced!.freed)
+  const answers: string[] = []
+  const asked = [
+    state.advance([{ subject, id: '3', rules }]).then((third) => answers.push(`3 at ${third!.at - start}`)),
+    state.waiting(subject).then((ids) => answers.push(ids.join(' '))),
+    state
+      .reserve([{ subject, id: '4', rules, waited: true }])
+      .then(([newcomer]) => answers.push(`4 at ${newcomer!.at - start}`)),
+  ]
+  await new Promise((resolve) => setImmediate(resolve))
+  assert.deepEqual(answers, [], 'one who was accepted behind others that are not read is not evaluated')
+  readRest()
+  await Promise.all(asked)
+  assert.deepEqual(
+    answers.sort(),
+    ['2 3', '3 at 10000', '4 at 20000'],
+    'what has moved up meanwhile keeps its place',
+  )
+  assert.deepEqual(reported, [subject], 'those who let the first move up wait for the others')
+})

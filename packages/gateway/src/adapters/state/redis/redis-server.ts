@@ -11,11 +11,19 @@ import type { Clock } from '../../../ports.ts'
 import type { Registrations } from '../../../registration-port.ts'
 import { type Script, scripts } from './scripts.ts'
 
+/** Certificates in PEM. */
+export interface RedisTls {
+  readonly ca?: string
+  readonly cert?: string
+  readonly key?: string
+}
+
 export interface RedisServerOptions {
   /** `redis://…` or `rediss://…`, with credentials. */
   readonly url: string
   /** Host and port, as the cluster names it. */
   readonly node: string
+  readonly tls?: RedisTls | undefined
   readonly registrations: Registrations
   readonly clock: Pick<Clock, 'now' | 'monotonic'>
   /** The longest time that most questions may take, ms. */
@@ -25,16 +33,17 @@ export interface RedisServerOptions {
   readonly onError?: ((error: unknown) => void) | undefined
 }
 
-/** A question: a script, its one key, and the arguments behind those of the prologue. */
+/** A question: a script, its keys, which have one slot, and the arguments behind those of the prologue. */
 export interface Question {
   readonly script: Script
-  readonly key: string
+  readonly keys: readonly string[]
   readonly args: readonly string[]
   /** The instant of `clock.monotonic` after which nobody waits for the answer. */
   readonly endsAt: number
 }
 
-export type Reply = string | number | null | readonly Reply[]
+/** Texts come as bytes where the script asks for that. */
+export type Reply = string | number | null | Buffer | readonly Reply[]
 
 /** An answer that another server of the cluster has: `MOVED` or `ASK`, with its address. */
 export class Redirection extends Error {
@@ -86,9 +95,11 @@ const clockReadings = 5
 /** Both clocks may drift so far until they are compared again, ms. */
 const driftMs = 10
 const againMax = 2
+/** Makes the client answer bulk strings, whose type is `$` in RESP, as bytes. */
+const bytesMapping = { typeMapping: { 36: Buffer } }
 
 export function createRedisServer(options: RedisServerOptions): RedisServer {
-  const { url, node, registrations, clock, deadlineMs, isVirtual = false, onError } = options
+  const { url, tls, node, registrations, clock, deadlineMs, isVirtual = false, onError } = options
   const silenceMs = Math.max(silenceMinMs, 2 * deadlineMs)
   let client = connect()
   let standing: Standing | undefined
@@ -104,7 +115,11 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
       disableOfflineQueue: true,
       disableClientInfo: true,
       maintNotifications: 'disabled',
-      socket: { connectTimeout: 2_000, reconnectStrategy: (tries) => Math.min(500, 50 * (tries + 1)) },
+      socket: {
+        ...(url.startsWith('rediss:') ? { tls: true as const, ...tls } : {}),
+        connectTimeout: 2_000,
+        reconnectStrategy: (tries: number) => Math.min(500, 50 * (tries + 1)),
+      },
     })
     made.on('error', (error) => onError?.(error))
     made.connect().catch((error: unknown) => onError?.(error))
@@ -124,7 +139,8 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     if (client.isOpen) client.destroy()
   }
 
-  const send = (args: readonly string[]): Promise<Reply> => client.sendCommand<Reply>([...args])
+  const send = (args: readonly string[], inBytes = false): Promise<Reply> =>
+    client.sendCommand<Reply>([...args], inBytes ? bytesMapping : undefined)
 
   /** Returns what the connection stands on; a connection is registered once for each of its lives. */
   function register(): Promise<Standing> {
@@ -164,13 +180,13 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
   }
 
   function argumentsOf({ incarnation, offsetMs, errorMs }: Standing, question: Pending): string[] {
-    const { script, key, args, endsAt } = question
+    const { script, keys, args, endsAt } = question
     const now = clock.now()
     const slackMs = driftMs + errorMs
     const time = isVirtual
       ? [String(now), '0', '0', '0']
       : ['', String(offsetMs), String(now - slackMs), String(now + endsAt - clock.monotonic() + slackMs)]
-    return ['EVALSHA', script.sha, '1', key, String(incarnation), ...time, ...args]
+    return ['EVALSHA', script.sha, String(keys.length), ...keys, String(incarnation), ...time, ...args]
   }
 
   function settle(question: Pending, error: unknown, reply?: Reply): void {
@@ -219,7 +235,7 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
   async function ask(ready: Standing, questions: readonly Pending[]): Promise<void> {
     const asked = client
     const silence = setTimeout(reconnect, silenceMs)
-    const answers = questions.map((question) => send(argumentsOf(ready, question)))
+    const answers = questions.map((question) => send(argumentsOf(ready, question), question.script.inBytes))
     const [info, ...results] = await Promise.allSettled([send(['INFO', 'replication']), ...answers])
     clearTimeout(silence)
     if (asked !== client || client.socketEpoch !== ready.epoch || info.status === 'rejected') {
@@ -238,7 +254,7 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     let needsClock = false
     for (const [index, result] of results.entries()) {
       const question = questions[index]!
-      if (result.status === 'fulfilled' && result.value !== 'clock') settle(question, undefined, result.value)
+      if (result.status === 'fulfilled' && !isClock(result.value)) settle(question, undefined, result.value)
       else if (result.status === 'fulfilled') needsClock = true
       else if (isUnknownScript(result.reason)) needsScripts = true
       else settle(question, redirectionOf(result.reason) ?? unavailable(node, result.reason))
@@ -277,9 +293,13 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
 }
 
 /** The value of a field of `INFO`. */
-function fieldOf(info: string, field: string): string {
+export function fieldOf(info: string, field: string): string {
   return new RegExp(`^${field}:(.*?)\r?$`, 'm').exec(info)?.[1] ?? ''
 }
+
+/** True if the script found the server's clock wrong, or the caller gone, and did nothing. */
+const isClock = (value: Reply): boolean =>
+  value === 'clock' || (value instanceof Buffer && value.toString() === 'clock')
 
 const isUnknownScript = (error: unknown): boolean =>
   error instanceof Error && error.message.startsWith('NOSCRIPT')

@@ -8,14 +8,25 @@ import { SluiceError } from '../../../errors.ts'
 import type { Clock } from '../../../ports.ts'
 import type { Registrations } from '../../../registration-port.ts'
 import { slotOf, slotsMax } from './key-slot.ts'
-import { createRedisServer, Redirection, type RedisServer, type Reply, unavailable } from './redis-server.ts'
+import {
+  createRedisServer,
+  Redirection,
+  type RedisServer,
+  type RedisTls,
+  type Reply,
+  unavailable,
+} from './redis-server.ts'
 import type { Script } from './scripts.ts'
 
 export interface RedisStateOptions {
-  /** `redis://…`, `rediss://…`, or `redis-cluster://host1,host2` with the credentials of all nodes before the first. */
+  /**
+   * `redis://…`, or `redis-cluster://host1,host2` with the credentials of all nodes before the first; `rediss…` with TLS.
+   */
   readonly url: string
   readonly registrations: Registrations
   readonly clock: Pick<Clock, 'now' | 'monotonic'>
+  /** Certificates in PEM for `rediss`, beside the authorities of the system. */
+  readonly tls?: RedisTls | undefined
   /** The longest time that a question may take, ms. @defaultValue 50 */
   readonly deadlineMs?: number | undefined
   /** Precedes every key. @defaultValue 'sl:' */
@@ -28,7 +39,7 @@ export interface RedisStateOptions {
 export interface RedisState {
   readonly deadlineMs: number
   /**
-   * Runs a script on `<prefix>{<subject>}<name>`. Rejects with STATE_UNAVAILABLE; then the script may have run, but
+   * Runs a script on `<prefix>{<subject>}<name>`, and on further keys of the subject. Rejects with STATE_UNAVAILABLE; then the script may have run, but
    * it does not run any more when the deadline has passed.
    */
   ask(script: Script, key: StateKey, args: readonly string[], deadlineMs?: number): Promise<Reply>
@@ -39,6 +50,8 @@ export interface StateKey {
   /** The part of the key by which a cluster places it. */
   readonly subject: string
   readonly name: string
+  /** The names of further keys. @defaultValue none */
+  readonly others?: readonly string[]
 }
 
 /** A question is redirected so often at most: the cluster moves a slot once, and may answer with an old map before. */
@@ -66,6 +79,7 @@ export function createRedisState(options: RedisStateOptions): RedisState {
       server = createRedisServer({
         url: urlOf(node),
         node,
+        tls: options.tls,
         registrations,
         clock,
         deadlineMs,
@@ -128,16 +142,17 @@ export function createRedisState(options: RedisStateOptions): RedisState {
 
   async function ask(
     script: Script,
-    { subject, name }: StateKey,
+    { subject, name, others = [] }: StateKey,
     args: readonly string[],
     withinMs = deadlineMs,
   ) {
-    const key = `${prefix}{${subject.replaceAll('}', ')')}}${name}`
+    const place = `${prefix}{${subject.replaceAll('}', ')')}}`
+    const keys = [place + name, ...others.map((other) => place + other)]
     const endsAt = clock.monotonic() + withinMs
-    let server = await serverFor(key, withinMs)
+    let server = await serverFor(place, withinMs)
     for (let redirections = 0; ; redirections += 1) {
       try {
-        return await server.ask({ script, key, args, endsAt })
+        return await server.ask({ script, keys, args, endsAt })
       } catch (error) {
         if (!isCluster) throw error
         if (!(error instanceof Redirection)) {
@@ -184,9 +199,9 @@ interface Addresses {
   readonly urlOf: (node: string) => string
 }
 
-function addressesOf(url: string): Addresses {
+export function addressesOf(url: string): Addresses {
   const [, scheme, credentials = '', hosts, path = ''] =
-    /^(rediss?|redis-cluster):\/\/(?:(.*)@)?([^/]+)(\/.*)?$/.exec(url) ?? []
+    /^(rediss?|rediss?-cluster):\/\/(?:(.*)@)?([^/]+)(\/.*)?$/.exec(url) ?? []
   if (scheme === undefined || hosts === undefined)
     throw new SluiceError(
       'INVALID_CONFIG',
@@ -194,7 +209,8 @@ function addressesOf(url: string): Addresses {
     )
   const login = credentials === '' ? '' : `${credentials}@`
   const seeds = hosts.split(',').map((host) => (/:\d+$/.test(host) ? host : `${host}:6379`))
-  const isCluster = scheme === 'redis-cluster'
+  const isCluster = scheme.endsWith('-cluster')
+  const nodeScheme = scheme.startsWith('rediss') ? 'rediss' : 'redis'
   if (!isCluster) return { seeds: [hosts], isCluster, urlOf: () => url }
-  return { seeds, isCluster, urlOf: (node) => `redis://${login}${node}${path}` }
+  return { seeds, isCluster, urlOf: (node) => `${nodeScheme}://${login}${node}${path}` }
 }

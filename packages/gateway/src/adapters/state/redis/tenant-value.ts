@@ -5,6 +5,7 @@
  * the store refuses one from before: so no acceptance is missed that was on its way while the record was read.
  */
 import type { Clock } from '../../../ports.ts'
+import { isOverBy } from './is-over-by.ts'
 import type { Reply } from './redis-server.ts'
 import { unavailable } from './redis-server.ts'
 import type { RedisState } from './redis-state.ts'
@@ -58,14 +59,8 @@ export function createTenantValue(options: TenantValueOptions): TenantValue {
   }
 
   /** Waits for the work, at most until the deadline. */
-  function until(endsAt: number, work: Promise<void>): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const timer = setTimeout(
-        () => reject(unavailable(name, 'it is being filled')),
-        Math.max(0, endsAt - clock.monotonic()),
-      )
-      work.then(resolve, reject).finally(() => clearTimeout(timer))
-    })
+  async function until(endsAt: number, work: Promise<void>): Promise<void> {
+    if (!(await isOverBy(clock, endsAt, work))) throw unavailable(name, 'it is being filled')
   }
 
   return {

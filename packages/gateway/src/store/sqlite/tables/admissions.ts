@@ -4,10 +4,10 @@
  * a tenant's limits count every accepted notification, whatever its outcome, once it has passed them (invariant 6).
  * Notifications in a throttle queue before them are read separately.
  */
-import type { DatabaseSync } from 'node:sqlite'
+import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
 import type { AdmissionQuery, CountedQuery } from '../../../ports.ts'
 import type { Row } from '../codec/rows.ts'
-import { columns } from '../codec/rows.ts'
+import { columns, createdAtOf, seqOf } from '../codec/rows.ts'
 import type { RecipientIndex } from '../indexes/recipient-index.ts'
 import { rowsOf } from '../indexes/recipient-index.ts'
 import { rowPage } from '../row-page.ts'
@@ -21,6 +21,8 @@ export interface Admissions {
   /** Reads the throttle queue in the order of acceptance. */
   inThrottleQueue(query: { readonly after?: string; readonly limit: number }): readonly Row[]
 }
+
+type Within = NonNullable<CountedQuery['within']>
 
 /** The instant at which it counts: when it was sent, or is to be. */
 const counted = 'coalesce(s.fired_at, s.suspect_at, s.due_at)'
@@ -64,6 +66,16 @@ export function prepareAdmissions(db: DatabaseSync, register: RecipientIndex): A
     WHERE ${behind} AND n.created_at <= :lastAt AND (n.created_at < :lastAt OR n.seq <= :lastSeq)
       AND (s.fired_at >= :since OR s.suspect_at >= :since OR s.status IN (1, 2, 3, 4))
     ORDER BY n.created_at, n.seq`)
+  const pageWithin = db.prepare(`SELECT ${columns}
+    FROM notifications n INDEXED BY by_tenant CROSS JOIN states s USING (seq)
+    WHERE ${behind} AND n.created_at <= :lastAt AND (n.created_at < :lastAt OR n.seq <= :lastSeq)
+      AND (s.fired_at >= :from OR s.suspect_at >= :from OR s.status IN (1, 2, 3, 4) AND s.due_at <= :to)
+    ORDER BY n.created_at, n.seq`)
+  const firstBehind = db.prepare(`SELECT ${columns}
+    FROM notifications n INDEXED BY by_tenant CROSS JOIN states s USING (seq)
+    WHERE ${behind} AND n.created_at <= :lastAt AND (n.created_at < :lastAt OR n.seq <= :lastSeq)
+      AND s.status IN (1, 2, 3, 4) AND s.due_at > :to
+    ORDER BY n.created_at, n.seq LIMIT 1`)
   const acceptedOfTenant = db.prepare(`SELECT ${columns}
     FROM notifications n INDEXED BY by_tenant CROSS JOIN states s USING (seq)
     WHERE ${behind} AND n.created_at <= :lastAt AND (n.created_at < :lastAt OR n.seq <= :lastSeq)
@@ -74,17 +86,27 @@ export function prepareAdmissions(db: DatabaseSync, register: RecipientIndex): A
     WHERE s.turned_at >= ? AND n.tenant = ?`)
   for (const statement of [ofRecipient, ofTenant, waiting, pageOfRecipient, pageOfTenant, acceptedOfTenant])
     statement.setReturnArrays(true)
+  for (const statement of [pageWithin, firstBehind]) statement.setReturnArrays(true)
 
-  function countedOfTenant({ tenant, since, accepted, cursor, limit }: CountedQuery): RowPage {
+  function rowsWithin(page: Record<string, SQLInputValue>, { from, to }: Within): readonly Row[] {
+    const rows = pageWithin.all({ ...page, from, to }) as unknown as readonly Row[]
+    const behind = firstBehind.get({ ...page, to }) as unknown as Row | undefined
+    if (behind === undefined || rows.some((row) => seqOf(row) === seqOf(behind))) return rows
+    return [...rows, behind].sort((a, b) => createdAtOf(a) - createdAtOf(b) || seqOf(a) - seqOf(b))
+  }
+
+  function countedOfTenant({ tenant, since, accepted, within, cursor, limit }: CountedQuery): RowPage {
     const turnedFrom = cursor === undefined ? earliestTurned.get(since, tenant)?.at : undefined
     const [at, seq] = cursor?.split(' ').map(Number) ?? [Math.min(since, Number(turnedFrom ?? since)), 0]
     const from = { tenant, at: at!, seq: seq! }
     const last = endOfPage.get({ ...from, offset: limit - 1 })
     const [lastAt, lastSeq] =
       last === undefined ? [Number.MAX_SAFE_INTEGER, 0] : [Number(last.created_at), Number(last.seq)]
-    const page = accepted === true ? acceptedOfTenant : pageOfTenant
-    const rows = page.all({ ...from, lastAt, lastSeq, since }) as unknown as readonly Row[]
-    return { rows, nextCursor: last === undefined ? null : `${lastAt} ${lastSeq}` }
+    const nextCursor = last === undefined ? null : `${lastAt} ${lastSeq}`
+    const page = { ...from, lastAt, lastSeq }
+    if (within !== undefined) return { rows: rowsWithin(page, within), nextCursor }
+    const rows = (accepted === true ? acceptedOfTenant : pageOfTenant).all({ ...page, since })
+    return { rows: rows as unknown as readonly Row[], nextCursor }
   }
 
   return {

@@ -1,6 +1,7 @@
 /** Opens the state on the Redis or the Redis Cluster of the tests, each time with keys of its own. */
 import process from 'node:process'
 import { after } from 'node:test'
+import { createClient, createCluster } from '@redis/client'
 import { createSystemClock } from '../../../../src/adapters/clock.ts'
 import { createMemoryRegistrations } from '../../../../src/adapters/state/redis/memory-registrations.ts'
 import {
@@ -42,4 +43,22 @@ export function openRedis(engine: Engine, options: Partial<RedisStateOptions> = 
   })
   after(() => redis.close())
   return redis
+}
+
+/** Sends commands to the Redis or the Redis Cluster of the tests, beside the state. */
+export async function openAdmin(engine: Engine) {
+  const { SLUICE_TEST_REDIS = '', SLUICE_TEST_REDIS_CLUSTER = '' } = process.env
+  const client =
+    engine === 'redis'
+      ? await createClient({ url: SLUICE_TEST_REDIS }).connect()
+      : await createCluster({
+          rootNodes: SLUICE_TEST_REDIS_CLUSTER.split(',').map((url) => ({ url })),
+        }).connect()
+  return {
+    close: () => client.destroy(),
+    /** Removes keys of one subject, as a loss of them does. */
+    async remove(...keys: readonly string[]): Promise<void> {
+      await client.del([...keys])
+    },
+  }
 }

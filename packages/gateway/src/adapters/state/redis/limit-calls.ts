@@ -1,0 +1,267 @@
+/**
+ * Asks Redis about the limits of one subject. Each question of `@sluice/limits` goes out within an operation of
+ * limit-operations.lua, which answers that the subject is unknown, that newcomers are held up, or what the library's script
+ * has decided. An unknown subject is filled from the record by one caller; others ask again meanwhile.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createLimits, type Limits, LimitsError, redisStore } from '@sluice/limits'
+import { RulesReplaced } from '../../../errors.ts'
+import type { Clock, Subject } from '../../../ports.ts'
+import type { RecoveredSubject } from '../recovered-subject.ts'
+import { isOverBy } from './is-over-by.ts'
+import { type Reply, unavailable } from './redis-server.ts'
+import type { RedisState } from './redis-state.ts'
+import { limitsScript } from './scripts.ts'
+
+export interface LimitCallsOptions {
+  readonly redis: RedisState
+  readonly clock: Pick<Clock, 'now' | 'monotonic'>
+  readonly member: string
+  readonly marginMs: number
+  readonly recover: (subject: Subject) => RecoveredSubject | Promise<RecoveredSubject>
+  readonly rulesName: () => string
+  /** Tells of a subject that was filled with outdated facts, and is paused under the token. */
+  readonly onOutdated: (subject: Subject, token: string) => void
+  readonly onError: (what: string, error: unknown) => void
+}
+
+/** An operation on a subject. */
+export interface LimitCall {
+  readonly operation: string
+  readonly subject: Subject
+  /** The arguments of the operation, behind those of the library. */
+  readonly own?: readonly string[]
+  /** True if the question has rules: it is not asked under others than it was made for. */
+  readonly hasRules?: boolean
+  /** @defaultValue a new one */
+  readonly token?: string
+  /** The longest time that it may take, ms. @defaultValue that of `redis` */
+  readonly deadlineMs?: number
+}
+
+/** An answer with what the operation adds to that of the library. */
+export interface LimitAnswer<Answer> {
+  readonly answer: Answer
+  readonly added: readonly Reply[]
+}
+
+export interface LimitCalls {
+  /** Returns a token that no other call of any process has. */
+  newToken(): string
+  /** Asks a question of the library within an operation; undefined where the operation did not come to ask it. */
+  ask<Answer>(
+    call: LimitCall,
+    question: (limits: Limits) => Promise<Answer>,
+  ): Promise<LimitAnswer<Answer> | Unasked>
+  /** Runs an operation that asks the library nothing, and returns what stands behind its `ok`. */
+  run(call: LimitCall): Promise<readonly Reply[]>
+  /** The rules have changed. */
+  renew(): void
+}
+
+/** The operation refused before the library was asked: an instant that is held, or nothing. */
+export interface Unasked {
+  readonly answer: undefined
+  readonly heldAt: number | undefined
+  readonly added: readonly Reply[]
+}
+
+/** The operation did not come to ask the library. */
+class Withheld extends Error {
+  readonly heldAt: number | undefined
+  constructor(heldAt: number | undefined) {
+    super('the library was not asked')
+    this.heldAt = heldAt
+  }
+}
+
+/** A question on its way to the runner, which is called in the same turn of the event loop. */
+interface LimitQuestion extends LimitCall {
+  added: readonly Reply[]
+}
+
+/** Pauses before the next question, while another process fills a subject or newcomers are held up, ms. */
+const pausesMs = [5, 10, 20] as const
+/** A fill goes on when nobody waits for it, ms. */
+const fillDeadlineMs = 2_000
+/**
+ * An id that no limit counts keeps an empty value for a day, so that a recipient without notifications is known. No
+ * notification has it.
+ */
+const presence = '.'
+const keyNames = { name: '', others: [':about', ':waiting', ':prints'] } as const
+/** The arguments in the places of those of the library, for an operation on an id that does not ask it. */
+export const unasked = (id: string): readonly string[] => ['', '', '', id, '', '', '']
+
+/** The library's question about an id without limits, and its header: an id that counts is answered its instant. */
+const unlimited: readonly string[] = (() => {
+  let asked: readonly string[] = []
+  const store = redisStore({
+    runnerOf: () => (_, args) => {
+      asked = args.slice(0, 2)
+      return Promise.reject(new Error('nothing is asked here'))
+    },
+  })
+  createLimits({ store })
+    .take('subject', [], { id: 'id' })
+    .catch(() => undefined)
+  return asked
+})()
+
+export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
+  const { redis, clock, member, marginMs, recover, rulesName, onOutdated, onError } = options
+  /** Fills under way, by subject: as many as subjects that questions of this process wait for. */
+  const filling = new Map<string, Promise<void>>()
+  let generation = 0
+  let serial = 0
+  let asking: LimitQuestion | undefined
+
+  const limits = createLimits({
+    marginMs,
+    store: redisStore(
+      {
+        runnerOf: () => (_, args) => {
+          const call = asking
+          if (call === undefined) throw new Error('the library asks in the turn in which it is asked')
+          asking = undefined
+          return answerOf(call, args)
+        },
+      },
+      // The deadline is that of `redis`.
+      { deadlineMs: 2 ** 31 - 1 },
+    ),
+  })
+
+  const newToken = (): string => {
+    serial += 1
+    return `${member}:${serial}`
+  }
+
+  const send = (
+    call: LimitCall,
+    token: string,
+    args: readonly string[],
+    withinMs: number,
+  ): Promise<readonly Reply[]> =>
+    redis
+      .ask(
+        limitsScript,
+        { subject: `l/${call.subject.key}`, ...keyNames },
+        [call.operation, rulesName(), token, ...args],
+        withinMs,
+      )
+      .then((reply) => {
+        if (!Array.isArray(reply)) throw unavailable(call.subject.key, `it answers ${String(reply)}`)
+        return reply as readonly Reply[]
+      })
+
+  /** Asks until the subject is known and open; returns the answer, its kind first. */
+  async function settled(call: LimitCall, args: readonly string[]): Promise<readonly Reply[]> {
+    const { subject, hasRules = false, token = newToken(), deadlineMs = redis.deadlineMs } = call
+    let begun = generation
+    let endsAt = clock.monotonic() + deadlineMs
+    for (let tries = 0; ; tries += 1) {
+      if (begun !== generation && hasRules) throw new RulesReplaced()
+      begun = generation
+      const reply = await send(call, token, args, endsAt - clock.monotonic())
+      const kind = String(reply[0])
+      if (kind !== '?' && kind !== 'paused') return reply
+      const pauseMs = pausesMs[Math.min(tries, pausesMs.length - 1)]!
+      if (kind === 'paused') {
+        await sleep(pauseMs)
+        // The pause ends with its lease at the latest, and is no fault of the server.
+        endsAt = clock.monotonic() + deadlineMs
+        continue
+      }
+      // Told to fill it while a fill is under way here: that one has lost its claim, with all that was in Redis.
+      const wait = reply[1] === 1 ? fill(subject, token) : (filling.get(subject.key) ?? sleep(pauseMs))
+      if (!(await isOverBy(clock, endsAt, wait))) throw unavailable(subject.key, 'it is being filled')
+    }
+  }
+
+  async function answerOf(call: LimitQuestion, args: readonly string[]): Promise<Buffer> {
+    const [kind, answer, ...added] = await settled(call, [...args, ...(call.own ?? [])])
+    if (String(kind) === 'held') throw new Withheld(Number(answer))
+    if (String(kind) === 'none') throw new Withheld(undefined)
+    call.added = added
+    return answer as Buffer
+  }
+
+  /** Puts the question in the hands of the runner, which takes it before this returns. */
+  async function ask<Answer>(
+    call: LimitCall,
+    question: (limits: Limits) => Promise<Answer>,
+  ): Promise<LimitAnswer<Answer> | Unasked> {
+    const own: LimitQuestion = { ...call, added: [] }
+    asking = own
+    const asked = question(limits)
+    asking = undefined
+    try {
+      const answer = await asked
+      return { answer, added: own.added }
+    } catch (error) {
+      const cause = error instanceof LimitsError ? (error.cause ?? error) : error
+      if (cause instanceof Withheld) return { answer: undefined, heldAt: cause.heldAt, added: [] }
+      throw cause
+    }
+  }
+
+  /** Fills a subject once: the token is that of the question that was told to. */
+  function fill(subject: Subject, token: string): Promise<void> {
+    const work = filled(subject, token).finally(() => {
+      if (filling.get(subject.key) === work) filling.delete(subject.key)
+    })
+    work.catch((error: unknown) => onError('fill the limits of a subject', error))
+    filling.set(subject.key, work)
+    return work
+  }
+
+  async function filled(subject: Subject, token: string): Promise<void> {
+    let facts: RecoveredSubject
+    let begun: number
+    try {
+      do {
+        // Facts that were read under other rules are dropped and read again.
+        begun = generation
+        const read = recover(subject)
+        facts = read instanceof Promise ? await read : read
+      } while (begun !== generation)
+    } catch (error) {
+      // The next question need not wait until this fill is given up.
+      const call = { operation: 'give up', subject }
+      void send(call, newToken(), [...unasked(''), token], redis.deadlineMs).catch(() => undefined)
+      throw error
+    }
+    const { fingerprints, waitlist, isOutdated = false } = facts
+    const known = new Set(facts.entries.map(({ id }) => id))
+    const entries =
+      facts.entries.length > 0 ? facts.entries : [{ id: presence, at: clock.now(), fired: true, streams: [] }]
+    const call = {
+      operation: 'fill',
+      subject,
+      token: newToken(),
+      deadlineMs: fillDeadlineMs,
+      own: [
+        token,
+        JSON.stringify(waitlist.filter((id) => !known.has(id))),
+        JSON.stringify(fingerprints.map(({ fingerprint, id, at }) => [fingerprint, id, at])),
+        isOutdated ? '1' : '0',
+        ...unlimited,
+      ],
+    }
+    const { added } = await ask(call, (limits) => limits.restore(subject.key, entries))
+    if (added[0] === 1) onOutdated(subject, call.token)
+  }
+
+  return {
+    newToken,
+    ask,
+    async run(call) {
+      const [, ...rest] = await settled(call, call.own ?? [])
+      return rest
+    },
+    renew() {
+      generation += 1
+    },
+  }
+}

@@ -1,0 +1,214 @@
+/**
+ * The limits of recipients over all processes, in Redis or a Redis Cluster. Every decision is one call of the script of
+ * `@sluice/limits`, which is atomic for a subject; what waits there, and who holds newcomers up, stands beside its value.
+ * What Redis has lost is unknown, and filled from the record before anything is decided (limit-calls.ts).
+ */
+import type { Decision, Limits } from '@sluice/limits'
+import type {
+  Clock,
+  FingerprintHold,
+  Firing,
+  LimitRequest,
+  LimitState,
+  Reservation,
+  SlotRelease,
+  Subject,
+} from '../../../ports.ts'
+import { releaseOf, termsOf } from '../limit-terms.ts'
+import { behindFloor, mergeBehindFloor } from '../newcomer-floors.ts'
+import type { RecoveredSubject } from '../recovered-subject.ts'
+import { createLimitAdvance } from './limit-advance.ts'
+import { createLimitCalls } from './limit-calls.ts'
+import { createLimitHolds } from './limit-holds.ts'
+import type { Reply } from './redis-server.ts'
+import type { RedisState } from './redis-state.ts'
+
+export interface RedisLimitsOptions {
+  readonly redis: RedisState
+  readonly clock: Pick<Clock, 'now' | 'monotonic'>
+  /** The name of this process, as no other process has it. */
+  readonly member: string
+  /** Every window is kept this much longer, for what happens on the way to the provider, ms. */
+  readonly marginMs: number
+  /**
+   * Reads a subject from the record. What any process has the right to send counts as sent now, under its own id: a send
+   * that was fired is on record before it is fired, so none is missed.
+   */
+  readonly recover: (subject: Subject) => RecoveredSubject | Promise<RecoveredSubject>
+  /**
+   * Names the rules in force, the same in every process that has them. Where it differs from the name under which a subject
+   * was filled, the subject is filled again: its instants may count in other streams.
+   */
+  readonly rulesName: () => string
+  /** A subject was filled whose facts are outdated. It is paused: the callee resumes it. */
+  readonly onOutdated?: ((subject: Subject) => void) | undefined
+  readonly onError?: ((what: string, error: unknown) => void) | undefined
+}
+
+const flag = (is: boolean): string => (is ? '1' : '0')
+
+export function createRedisLimits(options: RedisLimitsOptions): LimitState {
+  const { redis, clock, member, marginMs, recover, rulesName, onOutdated, onError = () => {} } = options
+  const calls = createLimitCalls({
+    redis,
+    clock,
+    member,
+    marginMs,
+    recover,
+    rulesName,
+    onOutdated(subject, token) {
+      holds.note(subject, token)
+      if (onOutdated === undefined) void holds.resume([subject])
+      else onOutdated(subject)
+    },
+    onError,
+  })
+  const holds = createLimitHolds({ calls, member, onError })
+  const advance = createLimitAdvance({ calls, holds })
+
+  /** Asks about one request; `token` names a pause that the operation may begin. */
+  async function ask(
+    operation: string,
+    request: Pick<LimitRequest, 'subject' | 'rules'>,
+    own: readonly string[],
+    question: (limits: Limits) => Promise<Decision>,
+    token?: string,
+  ) {
+    const { subject } = request
+    const call = { operation, subject, own, hasRules: true, ...(token === undefined ? {} : { token }) }
+    return calls.ask(call, question)
+  }
+
+  async function reserve(request: LimitRequest, operation: 'reserve' | 'preview'): Promise<Reservation> {
+    const { subject } = request
+    const id = operation === 'preview' ? `preview:${request.id}` : request.id
+    const isNew = request.waited !== true
+    if (isNew) await holds.over(subject)
+    const reservation = async ({ rules: asked, ...terms }: LimitRequest, newcomer: boolean) => {
+      const given = { ...termsOf({ ...terms, rules: asked }), id }
+      return ask(operation, { subject, rules: asked }, [flag(newcomer), flag(asked.length > 0)], (limits) =>
+        limits.reserve(subject.key, asked, given),
+      )
+    }
+    const first = await reservation(request, isNew)
+    if (first.answer === undefined)
+      throw new Error(`a reservation in ${subject.key} is neither held nor refused`)
+    const floor = first.added[0]
+    if (typeof floor !== 'number') return first.answer
+    const behind = behindFloor(request, floor, clock.now())
+    const second = await reservation(behind, false)
+    return mergeBehindFloor(request, first.answer, second.answer!)
+  }
+
+  async function fire(request: LimitRequest): Promise<Firing> {
+    const { subject, id, rules, notBefore = 0 } = request
+    const token = calls.newToken()
+    const asked = await ask(
+      'fire',
+      request,
+      [String(notBefore)],
+      (limits) => limits.fire(subject.key, id, rules, releaseOf(request)),
+      token,
+    )
+    if (asked.answer === undefined) return { fired: false, at: asked.heldAt! }
+    const { fired, at } = asked.answer
+    if (asked.added[0] !== 1) return { fired, at }
+    holds.note(subject, token)
+    return { fired, at, freed: subject }
+  }
+
+  const force =
+    (operation: 'force' | 'recount'): LimitState['force'] =>
+    async (requests) => {
+      await Promise.all(
+        requests.map((request) =>
+          ask(operation, request, [], (limits) =>
+            limits.force(request.subject.key, request.id, request.rules),
+          ),
+        ),
+      )
+    }
+
+  /** Releases a slot; true where others wait for it, which are paused under the token. */
+  async function release({ subject, id, unlessFired }: SlotRelease, token: string): Promise<boolean> {
+    const call = { subject, token }
+    const { added } =
+      unlessFired === undefined
+        ? await calls.ask({ ...call, operation: 'cancel' }, (limits) => limits.cancel(subject.key, id))
+        : await calls.ask(
+            { ...call, operation: 'cancel unless', own: [String(Math.max(-1, unlessFired.after))] },
+            // Without limits an id that counts is answered its instant.
+            (limits) => limits.take(subject.key, [], { id }),
+          )
+    return added[0] === 1
+  }
+
+  const print = async (
+    operation: string,
+    { subject, fingerprint, id }: Omit<FingerprintHold, 'windowMs'>,
+    ...more: readonly string[]
+  ) => calls.run({ operation, subject, own: [fingerprint, id, ...more] })
+
+  return {
+    reserve: (requests) => Promise.all(requests.map((request) => reserve(request, 'reserve'))),
+    preview: (requests) => Promise.all(requests.map((request) => reserve(request, 'preview'))),
+    fire: (requests) => Promise.all(requests.map(fire)),
+    force: force('force'),
+    recount: force('recount'),
+    async cancel(requests) {
+      // One pause of a subject, however many of its slots are released.
+      const token = calls.newToken()
+      const paused = new Map<string, Subject>()
+      await Promise.all(
+        requests.map(async (request) => {
+          if (!(await release(request, token)) || paused.has(request.subject.key)) return
+          paused.set(request.subject.key, request.subject)
+          holds.note(request.subject, token)
+        }),
+      )
+      return [...paused.values()]
+    },
+    pause: holds.pause,
+    resume: holds.resume,
+    queueBehind: holds.queueBehind,
+    async enlist(requests) {
+      await Promise.all(
+        requests.map(({ subject, id }) => calls.run({ operation: 'enlist', subject, own: [id] })),
+      )
+    },
+    async delist(requests) {
+      await Promise.all(
+        requests.map(({ subject, id }) => calls.run({ operation: 'delist', subject, own: [id] })),
+      )
+    },
+    async waiting(subject) {
+      const [ids] = await calls.run({ operation: 'waiting', subject })
+      return (ids as readonly Reply[]).map(String).sort()
+    },
+    advance,
+    holdFingerprints: (requests) =>
+      Promise.all(
+        requests.map(async (request) => {
+          const [isHeld] = await print('print', request, String(request.windowMs), flag(request.dry === true))
+          return isHeld === 1
+        }),
+      ),
+    async releaseFingerprints(requests) {
+      await Promise.all(requests.map((request) => print('drop print', request)))
+    },
+    renew: calls.renew,
+    async adopt(requests) {
+      await Promise.all(
+        requests.flatMap((request) => {
+          const { subject, id, rules, at } = request
+          if (rules.length === 0) return []
+          const streams = JSON.stringify(rules.map((rule) => rule.stream))
+          return [
+            ask('adopt', request, [String(at), streams], (limits) => limits.take(subject.key, [], { id })),
+          ]
+        }),
+      )
+    },
+    close: holds.close,
+  }
+}

@@ -1,0 +1,197 @@
+/**
+ * Looks at the servers of limiter state without changing anything: `sluice check` tells what a start will find, and a start
+ * ends with the same sentences. Every fault has its way out.
+ */
+import { createClient } from '@redis/client'
+import { SluiceError } from '../../../errors.ts'
+import { fieldOf, type RedisTls } from './redis-server.ts'
+import { addressesOf } from './redis-state.ts'
+
+export interface RedisLookOptions {
+  /** The address with its credentials, as `createRedisState` takes it. */
+  readonly url: string
+  readonly nodes: readonly string[]
+  readonly isCluster: boolean
+  readonly tls?: RedisTls | undefined
+  /** The address without its password. */
+  readonly shown: string
+  readonly now: () => number
+}
+
+/** The oldest server whose scripts and commands are those that are needed. */
+const versionMin = [6, 2] as const
+const connectMs = 3_000
+/** The server's clock is measured at each connection; above this its machine is set wrong, ms. */
+const clockWrongMs = 60_000
+
+type Client = ReturnType<typeof connectTo>
+
+/**
+ * Connects, and describes the servers in a sentence.
+ * @throws SluiceError INVALID_CONFIG where a start would end with it
+ */
+export async function lookAtRedis(options: RedisLookOptions): Promise<string> {
+  const { nodes, isCluster } = options
+  const found = isCluster ? await mastersOf(options) : nodes
+  const sentences = await Promise.all(
+    found.map((node) => withNode(options, node, (client) => describe(options, node, client))),
+  )
+  return [isCluster ? `Redis Cluster of ${found.length} masters.` : '', ...new Set(sentences)]
+    .join(' ')
+    .trim()
+}
+
+function connectTo({ url: address, tls }: RedisLookOptions, node: string) {
+  const url = addressesOf(address).urlOf(node)
+  return createClient({
+    url,
+    RESP: 2,
+    disableClientInfo: true,
+    maintNotifications: 'disabled',
+    socket: {
+      ...(url.startsWith('rediss:') ? { tls: true as const, ...tls } : {}),
+      connectTimeout: connectMs,
+      reconnectStrategy: false,
+    },
+  })
+}
+
+async function withNode<T>(
+  options: RedisLookOptions,
+  node: string,
+  work: (client: Client) => Promise<T>,
+): Promise<T> {
+  const client = connectTo(options, node)
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    return await work(client)
+  } catch (error) {
+    throw error instanceof SluiceError ? error : startFault(error, options, node)
+  } finally {
+    if (client.isOpen) client.destroy()
+  }
+}
+
+const fault = (sentence: string, cause?: unknown): SluiceError =>
+  new SluiceError('INVALID_CONFIG', `state: ${sentence}`, cause === undefined ? {} : { cause })
+
+function startFault(error: unknown, { shown }: RedisLookOptions, node: string): SluiceError {
+  const message = error instanceof Error ? error.message : String(error)
+  const code = (error as NodeJS.ErrnoException).code ?? ''
+  const at = shown.includes(node) ? shown : `${node} (of ${shown})`
+  if (/WRONGPASS|invalid password|invalid username/.test(message))
+    return fault(`${at} refuses the user or the password; correct them in the address.`, error)
+  if (/NOAUTH/.test(message))
+    return fault(`${at} wants a password; write it into the address, as redis://:password@host.`, error)
+  if (/NOPERM/.test(message))
+    return fault(
+      `${at} does not let this user run a command (${message}); its rights are given by ACL SETUSER <user> +@all -@dangerous +info.`,
+      error,
+    )
+  if (/MOVED|CLUSTER|cluster support disabled/i.test(message))
+    return fault(`${at} is no Redis Cluster; write redis:// for a single server.`, error)
+  if (/certificate|self.signed|altnames|CERT_|ERR_TLS/i.test(`${code} ${message}`))
+    return fault(
+      `the certificate of ${at} is not accepted (${message}); name its authority with ?ca=<file>, or the host that stands in it.`,
+      error,
+    )
+  // A port without TLS waits for the rest of a greeting that it does not understand.
+  const waited = shown.startsWith('rediss') && /timeout/i.test(message)
+  if (waited || /wrong version number|ECONNRESET|Socket closed|SSL/i.test(`${code} ${message}`))
+    return fault(
+      `${at} ended the connection (${message}); rediss:// is for a port with TLS, redis:// for one without.`,
+      error,
+    )
+  return fault(
+    `${at} cannot be reached (${code === '' ? message : code}); see that Redis runs there and that this machine may connect.`,
+    error,
+  )
+}
+
+interface SlotRange extends ReadonlyArray<unknown> {
+  readonly 0: number
+  readonly 1: number
+  readonly 2: readonly [host: string, port: number]
+}
+
+/** Reads the masters from the first of the named nodes that answers. */
+async function mastersOf(options: RedisLookOptions): Promise<readonly string[]> {
+  let last: unknown
+  for (const node of options.nodes)
+    try {
+      return await withNode(options, node, async (client) => {
+        const ranges = (await client.sendCommand(['CLUSTER', 'SLOTS'])) as unknown as readonly SlotRange[]
+        const covered = ranges.reduce((sum, [from, to]) => sum + to - from + 1, 0)
+        if (covered < 16_384)
+          throw fault(
+            `${options.shown} covers ${covered} of 16384 slots; complete the cluster (CLUSTER INFO says what is missing).`,
+          )
+        return [...new Set(ranges.map(([, , [host, port]]) => `${host}:${port}`))].sort()
+      })
+    } catch (error) {
+      last = error
+    }
+  throw last
+}
+
+async function describe(
+  { isCluster, shown, now }: RedisLookOptions,
+  node: string,
+  client: Client,
+): Promise<string> {
+  const sections = await Promise.all(
+    ['server', 'replication', 'memory', 'persistence', 'cluster'].map((name) =>
+      client.sendCommand(['INFO', name]),
+    ),
+  )
+  const info = sections.map(String).join('\n')
+  const version = fieldOf(info, 'redis_version')
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  if (major < versionMin[0] || (major === versionMin[0] && minor < versionMin[1]))
+    throw fault(`${node} is Redis ${version}; expected ${versionMin.join('.')} or newer, or a Valkey.`)
+  if (fieldOf(info, 'role') !== 'master')
+    throw fault(
+      `${node} is a replica of ${fieldOf(info, 'master_host')}:${fieldOf(info, 'master_port')}; name the master.`,
+    )
+  if (!isCluster && fieldOf(info, 'cluster_enabled') === '1')
+    throw fault(`${node} is a node of a Redis Cluster; write redis-cluster://${node}.`)
+  const policy = fieldOf(info, 'maxmemory_policy')
+  const maxBytes = Number(fieldOf(info, 'maxmemory'))
+  if (policy !== 'noeviction' && maxBytes > 0)
+    throw fault(
+      `${node} evicts values when its ${fieldOf(info, 'maxmemory_human')} are full (maxmemory-policy ${policy}): an evicted value is unknown and read again from the store, over and over, and accounts pause for it. Set maxmemory-policy to noeviction.`,
+    )
+  await client.sendCommand(['EVAL', 'return 1', '0'])
+  const sentAt = performance.now()
+  const askedAt = now()
+  const [seconds, micros] = (await client.sendCommand(['TIME'])) as unknown as readonly string[]
+  const tookMs = performance.now() - sentAt
+  const aheadMs = Math.round(Number(seconds) * 1_000 + Number(micros) / 1_000 - askedAt - tookMs / 2)
+  const software =
+    fieldOf(info, 'server_name') === 'valkey'
+      ? `Valkey ${fieldOf(info, 'valkey_version')}`
+      : `Redis ${version}`
+  const replicas = Number(fieldOf(info, 'connected_slaves'))
+  return [
+    `${software} at ${node}${shown.startsWith('rediss') ? ', TLS' : ''}: master${replicas > 0 ? ` with ${replicas} replica${replicas === 1 ? '' : 's'}` : ''}`,
+    policy === 'noeviction'
+      ? 'evicts nothing'
+      : `maxmemory-policy ${policy} without a maxmemory, which evicts nothing`,
+    persistenceOf(info),
+    clockOf(aheadMs),
+    `answers in ${tookMs.toFixed(1)} ms.`,
+  ].join('; ')
+}
+
+/** Persistence is not needed: what a restart loses is unknown, and filled from the store. */
+function persistenceOf(info: string): string {
+  if (fieldOf(info, 'aof_enabled') === '1') return 'append-only file'
+  return 'no append-only file, so the limits are read from the store again after a restart'
+}
+
+function clockOf(aheadMs: number): string {
+  const way = aheadMs < 0 ? 'behind' : 'ahead of'
+  const text = `its clock is ${Math.abs(aheadMs)} ms ${way} this machine's`
+  return Math.abs(aheadMs) > clockWrongMs ? `${text}, which is allowed for, but set one of them right` : text
+}

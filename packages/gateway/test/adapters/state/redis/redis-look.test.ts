@@ -1,0 +1,143 @@
+/** Looks at real servers: what is found of each, and a sentence with the way out for each fault. */
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, type TestContext, test } from 'node:test'
+import { Redis } from 'ioredis'
+import { needs } from '../../../../../../scripts/services/needs.ts'
+import { startRedis } from '../../../../../../scripts/services/redis.ts'
+import { createSystemClock } from '../../../../src/adapters/clock.ts'
+import { createMemoryRegistrations } from '../../../../src/adapters/state/redis/memory-registrations.ts'
+import { lookAtRedis } from '../../../../src/adapters/state/redis/redis-look.ts'
+import { createRedisState } from '../../../../src/adapters/state/redis/redis-state.ts'
+import { onceScript } from '../../../../src/adapters/state/redis/scripts.ts'
+import { readStateAddress } from '../../../../src/config/state-address.ts'
+
+const look = (address: string) =>
+  lookAtRedis({ ...readStateAddress(address, (path) => readFileSync(path, 'utf8')), now: Date.now })
+
+const refused = (address: string, message: RegExp) =>
+  assert.rejects(look(address), (error: Error & { code?: string }) => {
+    assert.equal(error.code, 'INVALID_CONFIG')
+    assert.match(error.message, message)
+    assert.doesNotMatch(error.message, /hunter2/)
+    return true
+  })
+
+async function server(t: TestContext, args: readonly string[] = []) {
+  const service = await startRedis({ args })
+  t.after(() => service.stop())
+  const admin = new Redis(service.url)
+  t.after(() => admin.disconnect())
+  return { service, admin, node: service.url.replace('redis://', '') }
+}
+
+describe('the look at a Redis', needs('redis', 'redis-cluster'), () => {
+  test('tells version, role, eviction, persistence and clock of a server', async (t) => {
+    const { service, admin } = await server(t)
+    assert.match(
+      await look(service.url),
+      /^Redis \d+\.\d+\.\d+ at 127\.0\.0\.1:\d+: master; evicts nothing; append-only file; its clock is \d+ ms (ahead of|behind) this machine's; answers in [\d.]+ ms\.$/,
+    )
+    await admin.config('SET', 'appendonly', 'no')
+    assert.match(await look(service.url), /no append-only file, so the limits are read from the store again/)
+  })
+
+  test('tells the masters of a cluster', async () => {
+    const [url] = process.env.SLUICE_TEST_REDIS_CLUSTER!.split(',')
+    const node = url!.replace('redis://', '')
+    assert.match(await look(`redis-cluster://${node}`), /^Redis Cluster of \d masters\. Redis /)
+    await refused(`redis://${node}`, /is a node of a Redis Cluster; write redis-cluster:\/\//)
+  })
+
+  test('refuses a server that evicts, a replica, a single server as a cluster, and one that is not there', async (t) => {
+    const { service, admin, node } = await server(t, [
+      '--maxmemory',
+      '50mb',
+      '--maxmemory-policy',
+      'allkeys-lru',
+    ])
+    await refused(service.url, /evicts values.*Set maxmemory-policy to noeviction\./)
+    await admin.config('SET', 'maxmemory', '0')
+    assert.match(
+      await look(service.url),
+      /maxmemory-policy allkeys-lru without a maxmemory, which evicts nothing/,
+    )
+    await refused(`redis-cluster://${node}`, /is no Redis Cluster; write redis:\/\//)
+    const replica = await server(t, ['--replicaof', ...node.split(':')])
+    await refused(replica.service.url, new RegExp(`is a replica of ${node}; name the master\\.`))
+    await refused('redis://127.0.0.1:1', /cannot be reached \(ECONNREFUSED\); see that Redis runs there/)
+  })
+
+  test('refuses a wrong password, a missing one, and a user without the right to run scripts', async (t) => {
+    const { service, admin, node } = await server(t)
+    await admin.call('ACL', 'SETUSER', 'sluice', 'on', '>hunter2', '~*', '+@all', '-@scripting')
+    await refused(`redis://sluice:hunter2x@${node}`, /refuses the user or the password/)
+    await refused(`redis://sluice:hunter2@${node}`, /does not let this user run a command/)
+    await admin.config('SET', 'requirepass', 'hunter2')
+    await refused(service.url, /wants a password/)
+    assert.match(await look(`redis://:hunter2@${node}`), /^Redis /)
+  })
+
+  test('asks a server over TLS by its own authority, and says what is wrong with a certificate', async (t) => {
+    const { service, node } = await server(t)
+    const { folder } = service
+    certify(folder)
+    const port = Number(node.split(':')[1]) + 1
+    const admin = new Redis(service.url)
+    t.after(() => admin.disconnect())
+    for (const [name, value] of [
+      ['tls-cert-file', join(folder, 'server.pem')],
+      ['tls-key-file', join(folder, 'server.key')],
+      ['tls-ca-cert-file', join(folder, 'ca.pem')],
+      ['tls-auth-clients', 'no'],
+      ['tls-port', String(port)],
+    ] as const)
+      await admin.config('SET', name, value)
+    const address = `rediss://127.0.0.1:${port}?ca=${join(folder, 'ca.pem')}`
+    assert.match(await look(address), /, TLS: master/)
+    const { url, tls } = readStateAddress(address, (path) => readFileSync(path, 'utf8'))
+    const clock = createSystemClock()
+    const registrations = createMemoryRegistrations()
+    const state = createRedisState({ url, tls, registrations, clock, deadlineMs: 5_000 })
+    t.after(() => state.close())
+    const begun = await state.ask(onceScript, { subject: 'k/tls', name: '' }, ['begin', 'a', 'hash', '1000'])
+    assert.equal(begun, 'new')
+    await refused(`rediss://127.0.0.1:${port}`, /certificate of .* is not accepted .*\?ca=<file>/)
+    await refused(
+      `rediss://localhost:${port}?ca=${join(folder, 'ca.pem')}`,
+      /certificate of .* is not accepted/,
+    )
+    await refused(`rediss://${node}`, /rediss:\/\/ is for a port with TLS/)
+  })
+})
+
+/** Makes an authority, and a certificate of 127.0.0.1 by it. */
+function certify(folder: string): void {
+  const openssl = (...args: readonly string[]) =>
+    execFileSync('openssl', args, { cwd: folder, stdio: 'pipe' })
+  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'] as const
+  openssl(
+    'req',
+    '-x509',
+    ...key,
+    '-keyout',
+    'ca.key',
+    '-out',
+    'ca.pem',
+    '-subj',
+    '/CN=Test authority',
+    '-days',
+    '2',
+  )
+  openssl('req', ...key, '-keyout', 'server.key', '-out', 'server.csr', '-subj', '/CN=server')
+  execFileSync(
+    'sh',
+    [
+      '-c',
+      "printf 'subjectAltName=IP:127.0.0.1' | openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile /dev/stdin -out server.pem",
+    ],
+    { cwd: folder, stdio: 'pipe' },
+  )
+}

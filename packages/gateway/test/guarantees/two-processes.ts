@@ -1,0 +1,93 @@
+/** Two gateways over one record in memory, in virtual time. */
+import { createLocalHints } from '../../src/adapters/local-notifier.ts'
+import type { Members, Role } from '../../src/member-port.ts'
+import type { Provider } from '../../src/ports.ts'
+import { createVirtualClock } from '../../src/simulation/clock.ts'
+import { createMemoryRecord } from '../../src/store/memory/memory.ts'
+import { createHarness, type Harness, type HarnessOptions } from '../harness.ts'
+
+/** The time for which a right to send lasts, ms. */
+export const rightMs = 250
+
+/** A provider whose calls end when the test says so. */
+function slowProvider(name: string, calls: { readonly by: string; readonly id: string }[]): Provider {
+  return {
+    name: 'sandbox',
+    idempotent: false,
+    channels: ['email'],
+    send(message) {
+      calls.push({ by: name, id: message.id })
+      return name === 'a' ? new Promise<never>(() => {}) : Promise.resolve({ outcome: 'delivered' })
+    },
+    close: async () => {},
+  }
+}
+
+export interface TwoProcessesOptions extends Pick<HarnessOptions, 'policy' | 'config'> {
+  /** Calls of the first process never end. */
+  readonly hangs?: boolean
+  /** False where the first process accepts, and releases nothing. @defaultValue true */
+  readonly claims?: boolean
+  /** False where every hint is lost. @defaultValue true */
+  readonly areTold?: boolean
+}
+
+export async function twoProcesses(options: TwoProcessesOptions = {}) {
+  const { hangs = false, claims = true, areTold = true, ...more } = options
+  const clock = createVirtualClock(Date.UTC(2026, 10, 21, 12))
+  const record = createMemoryRecord(rightMs)
+  const listeners: (() => void)[] = []
+  const calls: { readonly by: string; readonly id: string }[] = []
+  const hints = createLocalHints()
+  const dead = new Set<string>()
+  const holders = new Map<Role, string>()
+  async function join(id: string, seed: number): Promise<Harness> {
+    const members: Members = {
+      id,
+      count: () => 2 - dead.size,
+      holds(role) {
+        const holder = holders.get(role)
+        if (holder === undefined || dead.has(holder)) holders.set(role, id)
+        return holders.get(role) === id && !dead.has(id)
+      },
+      onDeath(listener) {
+        listeners.push(listener)
+        return () => {}
+      },
+      close: async () => {},
+    }
+    const providers = () => [slowProvider(id, calls)]
+    const parts = { store: record.open(id), members, ...(areTold ? { notifier: hints.join() } : {}) }
+    return await createHarness({
+      clock,
+      seed,
+      parts,
+      ...more,
+      ...(hangs ? { providers } : {}),
+      ...(claims || id !== 'a' ? {} : { stages: false }),
+    })
+  }
+  return {
+    clock,
+    calls,
+    a: await join('a', 1),
+    b: await join('b', 2),
+    /** The others find the process dead: its store takes nothing more from it. */
+    declareDead(id: string) {
+      record.declareDead(id)
+      dead.add(id)
+      for (const listener of listeners) listener()
+    },
+  }
+}
+
+/** Lets time pass until the promise is settled, at most ten seconds. */
+export async function during<T>({ clock }: Harness, promise: Promise<T>): Promise<T> {
+  let isOpen = true
+  const watched = promise.finally(() => {
+    isOpen = false
+  })
+  watched.catch(() => undefined)
+  for (let steps = 0; isOpen && steps < 1_000; steps += 1) await clock.runUntil(clock.now() + 10)
+  return await watched
+}
