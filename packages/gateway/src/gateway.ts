@@ -76,7 +76,8 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   // Time is measured from here on: the time of the process before was not known earlier.
   const bornAt = clock.now()
   const admission = createAdmission(context, record)
-  const { gate, holdWalk, jobs, throttle, scheduler, unserved, orphans, queue, state, erasure } = admission
+  const { gate, holdWalk, jobs, throttle, scheduler, ownSweep, unserved, orphans, queue, state, erasure } =
+    admission
   const dispatch = await createDispatch(context, record, admission, { templates, links }).catch(
     async (error) => {
       await record.close()
@@ -101,6 +102,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     await erasure.start()
     await throttle.start(gate.promote)
     await scheduler.start(gate)
+    ownSweep.start()
     await jobs.start()
     gate.startMovingUp()
     record.holds.listen(({ kind, hold, before = hold }) => {
@@ -204,6 +206,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       retention?.stop()
       await orphans.stop()
       await throttle.stop()
+      await ownSweep.stop()
       await scheduler.stop()
       await dispatch.stop()
       const isSettled = (await Promise.all([holdWalk.stop(), gate.movingUp.stop()])).every(Boolean)

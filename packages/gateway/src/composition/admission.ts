@@ -24,6 +24,7 @@ import { tenantOf } from '../config/config.ts'
 import { selfAddressed } from '../config/pools.ts'
 import { createJobs } from '../http/jobs.ts'
 import { createEmbeddedQueue } from '../queue/embedded.ts'
+import { createOwnSweep } from '../scheduler/own-sweep.ts'
 import { createScheduler } from '../scheduler/scheduler.ts'
 import { createUnserved } from '../scheduler/unserved.ts'
 import type { RuntimeContext } from './runtime-context.ts'
@@ -99,6 +100,7 @@ export function createAdmission(
     onBuried: (channel, count) => log.warn({ event: 'channel.unserved', channel, count }),
     onError,
   })
+  const countSuspects = createSuspects({ state, policy, recipients })
   const scheduler = createScheduler({
     store,
     ledger,
@@ -106,12 +108,16 @@ export function createAdmission(
     clock,
     releaseHolds,
     pauseNewcomers,
-    countSuspects: createSuspects({ state, policy, recipients }),
+    countSuspects,
     members,
     unserved,
-    onError,
+    onError(what, error) {
+      onError(what, error)
+      ownSweep.soon()
+    },
   })
   members.onDeath(scheduler.takeOver)
+  const ownSweep = createOwnSweep({ store, ledger, scheduler, clock, countSuspects, onError })
 
   // Admission and scheduling of accepted notifications.
   const commit = createPolicyCommits({ ledger, policy, limiter, recipients, onError })
@@ -191,6 +197,7 @@ export function createAdmission(
     releaseHolds,
     queue,
     scheduler,
+    ownSweep,
     unserved,
     gate,
     orphans,
