@@ -72,7 +72,10 @@ function streamsOf(rules: readonly Limit[]): readonly string[] {
 const windowSlackMs = 60_000
 /** A page of those due soon examines so many times more rows, for few of them are decoded: some 10 ms of the store. */
 const soonPageFactor = 10
-/** Notifications that hold an instant within this time are read before all others, ms; at least those of a window. */
+/**
+ * Notifications that hold an instant within this time are read before all others, ms; at least those of a window, and
+ * the first one.
+ */
 const soonMs = 60_000
 /** Above this many rows nothing is read before. */
 const soonMax = 5_000
@@ -251,12 +254,14 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
   /**
    * Reads those who wait and hold an instant soon, and all that counts for them. With very many who wait the first of them
    * move up before the others are read. Undefined where nobody could move up, or too many rows count.
+   * @param first - the entries of the first page
    */
-  async function readSoon(subject: Subject): Promise<Facts | undefined> {
+  async function readSoon(subject: Subject, first: readonly Entry[]): Promise<Facts | undefined> {
     const now = clock.now()
     const reach = reachMs()
+    const held = first.filter(({ fired }) => !fired).map(({ at }) => at)
     // An instant up to here depends on nothing that is later than what is read.
-    const exactUntil = now + Math.max(reach, soonMs)
+    const exactUntil = Math.max(now + Math.max(reach, soonMs), held.length === 0 ? now : Math.min(...held))
     const within = { from: now - reach, to: exactUntil + reach }
     const collector = createCollector(subject, now)
     let before = lastId
@@ -281,7 +286,7 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
   async function read(subject: Subject, onSoon?: (facts: Facts) => void): Promise<Facts> {
     const collector = createCollector(subject, clock.now())
     async function readSoonFirst(): Promise<void> {
-      const soon = await readSoon(subject)
+      const soon = await readSoon(subject, collector.entries)
       if (soon !== undefined) onSoon!(soon)
     }
     const isShared = subject.recipient === undefined && onSoon !== undefined

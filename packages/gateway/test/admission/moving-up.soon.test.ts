@@ -139,3 +139,11 @@ test('what became due while no gateway ran leaves in its order before the others
   await again.runFor(minute)
   assert.equal((await again.notification(ids[0]!)).status, 'delivered')
 })
+
+test('the first who waits has its place before the others are read, however far away its instant was', async (t) => {
+  const { again, ids } = await startBehind(t, { waiting: 40, after: limited('2/min') })
+  await again.done(again.gateway.startStages())
+  await again.runFor(second)
+  const first = await again.notification(ids[0]!)
+  assert.deepEqual([first.timeline.at(-1)?.detail, first.dueAt], ['moved up', again.start])
+})
