@@ -26,6 +26,7 @@ export interface ImportRow {
 const core = [
   'ports.ts',
   'account-port.ts',
+  'account-slots-port.ts',
   'once-port.ts',
   'member-port.ts',
   'notifier-port.ts',
@@ -50,6 +51,7 @@ const limits = ['@sluice/limits'] as const
 const adapter = {
   values: [
     'ports.ts',
+    'account-slots-port.ts',
     'once-port.ts',
     'member-port.ts',
     'notifier-port.ts',
@@ -93,6 +95,7 @@ const gateway: readonly ImportRow[] = [
   { module: 'state-generation.ts', values: [], types: ['ports.ts'] },
   { module: 'once-port.ts', values: [] },
   { module: 'notifier-port.ts', values: [] },
+  { module: 'account-slots-port.ts', values: [] },
   { module: 'account-port.ts', values: [], types: ['provider-ports.ts', 'pool-reports.ts'] },
   { module: 'node-http.ts', values: [], impure: true },
   {

@@ -67,6 +67,11 @@ export class WriteAheadUsage {
     return false
   }
 
+  /** Calls that the record on disk still covers. */
+  get ahead(): number {
+    return this.#covered - this.#taken
+  }
+
   /** Tests if more should be written ahead now; true once, until it is written. */
   asks(): boolean {
     if (this.#requested || this.#covered - this.#taken > this.#chunk * requestShare) return false

@@ -18,6 +18,7 @@ function scriptOf(...parts: readonly string[]): Script {
 }
 
 export const onceScript = scriptOf(partOf('once.lua'))
+export const accountsScript = scriptOf(partOf('prologue.lua'), partOf('accounts.lua'))
 export const roomScript = scriptOf(partOf('prologue.lua'), partOf('room-operations.lua'))
 export const throttleScript = scriptOf(
   partOf('prologue.lua'),
@@ -44,4 +45,10 @@ export const limitsScript: Script = {
 }
 
 /** Every server is given them when it is registered. */
-export const scripts: readonly Script[] = [onceScript, roomScript, throttleScript, limitsScript]
+export const scripts: readonly Script[] = [
+  onceScript,
+  accountsScript,
+  roomScript,
+  throttleScript,
+  limitsScript,
+]

@@ -1,0 +1,364 @@
+-- The accounts of one pool, called by several processes. Time is cut into slots; a token is good for one call within its
+-- slot. Where no run of slots that a window can touch holds more tokens than its maximum, no window has more calls.
+-- Numbers of all accounts are columns (decision 0007): a field holds one number of each account, by its place.
+--
+-- KEYS[1]  the pool, a hash:
+--   h        incarnation, birth and last instant by the server's clock (ms), slot, number of the last verdict, of the last results, accounts,
+--            lead of the fleet's time over that clock
+--   names    the accounts by place
+--   o<id>    a roster: places, concurrency, and of each window its length with margin, width, run, and maxima (-1: none)
+--   rosters  the ids of rosters, oldest first
+--   taken    tokens of the slot at hand
+--   w        windows: length, width, run, and the wide slot at hand
+--   <l>s     tokens of the run of the window of length l, without the slot at hand; <l>:<n> of one of its wide slots
+--   busy     calls under way and tokens in hand, of all members; m<id> those of one member
+--   members  of each member: its last word and its last demand, by the server's clock
+--   v        verdicts: of each account place, number, end of its block, end of its cool-down (0: closed), end and member
+--            of the probe's mark, concurrency (0: no bound), learned share and the instant from which it rises, detail
+--   r<n>     results that a member reported
+--   total, covered, filled   of accounts with long windows: tokens granted since the fill, those that the record covers,
+--            and 1 where their use on record was read
+--
+-- ARGV[7]  JSON: d width of a slot, m member, k how long a silent member's calls count, o roster id, O roster or nil, n birth that this member knows,
+--          v, s number of the last verdict and of the last results that this member knows, r results or nil, f 1 for uses,
+--          u verdicts of the judge {place, openUntil, concurrency, share, since, detail}, b blocks {place, until},
+--          w how long nothing is granted after a birth at least, p how long a probe is waited for, ms,
+--          x places of probes that were not made, c {place, covered}, F fills {place, instant, count, …},
+--          q of each account: place, want, share of the places that are kept, calls under way and tokens in hand,
+--          calls to count in this slot, tokens to take back {slot, count, …} or 0
+-- returns  '?' where the roster is to be given; else JSON: slot, server's clock, birth, verdict and result numbers, g of each account
+--          of q: tokens, 1 for a probe, reason why there are no more, busy; V verdicts, R results, U uses, T long windows
+local given = cjson.decode(ARGV[7])
+local width, member = given.d, given.m
+local packed, decode = cmsgpack.pack, cmsgpack.unpack
+-- Slots follow the server's own clock: by that of the fleet each process would know it to some milliseconds only.
+local tick = now
+if ARGV[2] == '' then
+  local time = call('TIME')
+  tick = floor(time[1] * 1000 + time[2] / 1000)
+end
+local head = call('HGET', key, 'h')
+head = head and decode(head)
+-- A clock that was set leaves nothing known of the time of tokens. Processes know it to some milliseconds, and it may drift.
+local offset = ARGV[2] == '' and ARGV[3] + 0 or 0
+if head and (head[1] ~= incarnation or math.abs(offset - head[8]) > 100) then head = nil end
+if not given.O and (not head or call('HEXISTS', key, 'o' .. given.o) == 0) then return '?' end
+if not head then
+  call('UNLINK', key)
+  head = { incarnation, tick, tick, floor(tick / width), 0, 0, 0, offset }
+end
+-- A clock that steps back by less than the prologue notices stands still here.
+if tick < head[3] then tick = head[3] end
+head[3], head[8] = tick, offset
+
+-- Columns are read once and written at the end where they were changed.
+local columns, dirty = {}, {}
+local function column(field)
+  local found = columns[field]
+  if not found then
+    local text = call('HGET', key, field)
+    found = text and decode(text) or {}
+    columns[field] = found
+  end
+  return found
+end
+local function add(field, place, count)
+  local values = column(field)
+  -- A column has no gaps: they would make a map of it.
+  for gap = #values + 1, place do values[gap] = 0 end
+  values[place] = values[place] + count
+  if values[place] < 0 then values[place] = 0 end
+  dirty[field] = true
+end
+local function replace(field, value)
+  columns[field] = value
+  dirty[field] = true
+end
+
+local windows, slot = column('w'), floor(tick / width)
+if slot > head[4] then
+  local taken = column('taken')
+  for _, window in ipairs(windows) do
+    local length, wide, run, at = window[1], window[2], window[3], window[4]
+    local to, sums = floor(slot / wide), length .. 's'
+    for place, count in ipairs(taken) do
+      if count > 0 then
+        add(length .. ':' .. at % run, place, count)
+        add(sums, place, count)
+      end
+    end
+    for leaving = max(at, to - run) + 1, to do
+      local field = length .. ':' .. leaving % run
+      for place, count in ipairs(column(field)) do
+        if count > 0 then add(sums, place, -count) end
+      end
+      if next(column(field)) then call('HDEL', key, field) end
+      columns[field], dirty[field] = nil, nil
+    end
+    window[4] = to
+  end
+  if next(taken) then replace('taken', {}) end
+  dirty.w = true
+  head[4] = slot
+end
+
+local roster
+if given.O then
+  local names, places = column('names'), {}
+  for place, name in ipairs(names) do places[name] = place end
+  roster = { places = {}, concurrency = given.O.concurrency, rules = given.O.rules }
+  for index, name in ipairs(given.O.names) do
+    if not places[name] then
+      names[#names + 1] = name
+      places[name] = #names
+      dirty.names = true
+    end
+    roster.places[index] = places[name]
+  end
+  head[7] = #names
+  for _, rule in ipairs(roster.rules) do
+    local isKnown = false
+    for _, window in ipairs(windows) do isKnown = isKnown or window[1] == rule[1] end
+    if not isKnown then
+      windows[#windows + 1] = { rule[1], rule[2], rule[3], floor(slot / rule[2]) }
+      dirty.w = true
+    end
+  end
+  local rosters = column('rosters')
+  local isNamed = false
+  for _, id in ipairs(rosters) do isNamed = isNamed or id == given.o end
+  if not isNamed then
+    rosters[#rosters + 1] = given.o
+    dirty.rosters = true
+    -- Rosters of processes that are gone; one that is asked for again is given again.
+    if #rosters > 16 then call('HDEL', key, 'o' .. table.remove(rosters, 1)) end
+  end
+  replace('o' .. given.o, roster)
+else
+  roster = column('o' .. given.o)
+end
+local places, rules = roster.places, roster.rules
+
+-- Members: those that were silent for too long are dead or stopped, and their calls have ended.
+local members, wanting = column('members'), false
+for index = 1, #given.q, 6 do wanting = wanting or given.q[index + 1] > 0 end
+local own, askers, isNew = 'm' .. member, 0, true
+for index = #members, 1, -1 do
+  local each = members[index]
+  if each[1] == member then
+    isNew, each[2] = false, tick
+    if wanting then each[3] = tick end
+  elseif each[2] + given.k < tick then
+    for place, count in ipairs(column('m' .. each[1])) do
+      if count > 0 then add('busy', place, -count) end
+    end
+    columns['m' .. each[1]], dirty['m' .. each[1]] = nil, nil
+    call('HDEL', key, 'm' .. each[1])
+    table.remove(members, index)
+  end
+  if each[3] > tick - 5 * width then askers = askers + 1 end
+end
+if isNew then
+  members[#members + 1] = { member, tick, wanting and tick or 0 }
+  if wanting then askers = askers + 1 end
+end
+dirty.members = true
+
+-- Verdicts.
+local verdicts, verdictOf = column('v'), {}
+for _, each in ipairs(verdicts) do verdictOf[each[1]] = each end
+local function judged(place)
+  local verdict = verdictOf[place]
+  if not verdict then
+    verdict = { place, 0, 0, 0, 0, '', 0, 1, 0, '' }
+    verdictOf[place] = verdict
+    verdicts[#verdicts + 1] = verdict
+  end
+  head[5] = head[5] + 1
+  verdict[2] = head[5]
+  dirty.v = true
+  return verdict
+end
+for _, block in ipairs(given.b or {}) do
+  local place = places[block[1]]
+  local known = verdictOf[place]
+  if block[2] > now and (not known or known[3] < block[2]) then judged(place)[3] = block[2] end
+end
+for _, each in ipairs(given.u or {}) do
+  local verdict = judged(places[each[1]])
+  if verdict[4] ~= each[2] then verdict[5], verdict[6] = 0, '' end
+  verdict[4], verdict[7], verdict[8], verdict[9], verdict[10] = each[2], each[3], each[4], each[5], each[6]
+end
+for _, index in ipairs(given.x or {}) do
+  local verdict = verdictOf[places[index]]
+  if verdict and verdict[6] == member then
+    judged(places[index])
+    verdict[5], verdict[6] = 0, ''
+  end
+end
+
+-- Long windows: nothing is granted before the use on record is counted.
+for _, fill in ipairs(given.F or {}) do
+  local place = places[fill[1]]
+  if (column('filled')[place] or 0) == 0 then
+    for index = 2, #fill, 2 do
+      for _, window in ipairs(windows) do
+        local at = floor(floor((tick - max(0, now - fill[index])) / width) / window[2])
+        if window[4] - at < window[3] then
+          add(window[1] .. ':' .. at % window[3], place, fill[index + 1])
+          add(window[1] .. 's', place, fill[index + 1])
+        end
+      end
+    end
+    add('filled', place, 1)
+  end
+end
+for _, each in ipairs(given.c or {}) do
+  local place = places[each[1]]
+  local more = each[2] - (column('covered')[place] or 0)
+  if more > 0 and (column('filled')[place] or 0) > 0 then add('covered', place, more) end
+end
+
+-- Takes tokens of an earlier slot back: they were not used, or count in a later slot.
+local function takeBack(place, from, count)
+  if from == slot then return add('taken', place, -count) end
+  for _, window in ipairs(windows) do
+    local at = floor(from / window[2])
+    if window[4] - at < window[3] then
+      local field = window[1] .. ':' .. at % window[3]
+      local back = min(count, column(field)[place] or 0)
+      if back > 0 then
+        add(field, place, -back)
+        add(window[1] .. 's', place, -back)
+      end
+    end
+  end
+end
+
+-- At least one place may be used, but never the last that is kept.
+local function usable(most, share, kept)
+  if share == 1 and kept == 0 then return most end
+  local places_ = max(1, floor(most * share))
+  if kept == 0 then return places_ end
+  return max(1, places_ - max(1, floor(places_ * kept)))
+end
+
+-- Tokens that may be granted; behind them why there are no more: 1 not now, 2 windows, 3 calls under way, 4 the record.
+local sumsOf, taken, busyOf = {}, column('taken'), column('busy')
+for each, rule in ipairs(rules) do sumsOf[each] = column(rule[1] .. 's') end
+local function free(index, place, kept)
+  local verdict = verdictOf[place]
+  local share, isProbe, concurrency = 1, false, roster.concurrency[index]
+  if verdict then
+    if now < verdict[3] then return 0, 1 end
+    if verdict[4] > 0 then
+      if now < max(verdict[4], verdict[5]) then return 0, 1 end
+      isProbe = true
+    end
+    share = verdict[8]
+    -- It rises as in learned-rate.ts.
+    if share < 1 then share = min(1, share + max(0, now - verdict[9]) / 1000 * 0.01) end
+    if verdict[7] > 0 then concurrency = min(concurrency, verdict[7]) end
+  end
+  local left, reason, coldMs = usable(concurrency, 1, kept) - (busyOf[place] or 0), 3, given.w
+  local isLong = false
+  for each, rule in ipairs(rules) do
+    local most = rule[4][index]
+    if most >= 0 then
+      if rule[2] == 1 then
+        coldMs = max(coldMs, rule[1] + 3 * width)
+      else
+        isLong = true
+        local covered = (column('covered')[place] or 0) - (column('total')[place] or 0)
+        if covered < left then left, reason = covered, 4 end
+      end
+      local places_ = most == 0 and 0 or usable(most, share, kept)
+      places_ = places_ - (sumsOf[each][place] or 0) - (taken[place] or 0)
+      if places_ < left then left, reason = places_, 2 end
+    end
+  end
+  if tick < head[2] + coldMs then return 0, 1 end
+  if isProbe then left = min(left, 1) end
+  return max(0, left), reason, isProbe, isLong
+end
+
+local answers = {}
+for at = 1, #given.q, 6 do
+  local q = given.q
+  local index, want, kept, busy, late, back = q[at], q[at + 1], q[at + 2], q[at + 3], q[at + 4], q[at + 5]
+  local place = places[index]
+  -- Tokens of a state that was lost were never counted here.
+  for each = 1, back ~= 0 and given.n == head[2] and #back or 0, 2 do takeBack(place, back[each], back[each + 1]) end
+  if late > 0 then add('taken', place, late) end
+  local before = column(own)[place] or 0
+  if busy ~= before then
+    add('busy', place, busy - before)
+    add(own, place, busy - before)
+  end
+  local granted, reason, isProbe, isLong = 0, 0, false, false
+  if want > 0 then
+    local left
+    left, reason, isProbe, isLong = free(index, place, kept)
+    -- While others ask too, nobody takes all.
+    local share = askers > 1 and max(1, math.ceil(2 * left / askers)) or left
+    granted = min(want, left, share)
+    if granted == want then reason = 0 elseif granted == share and granted < left then reason = 5 end
+  end
+  if granted > 0 then
+    add('taken', place, granted)
+    add('busy', place, granted)
+    add(own, place, granted)
+    if isLong then add('total', place, granted) end
+    if isProbe then
+      local verdict = judged(place)
+      verdict[5], verdict[6] = now + given.p, member
+    end
+  end
+  local answer = #answers
+  answers[answer + 1], answers[answer + 2], answers[answer + 3] = granted, isProbe and 1 or 0, reason
+  answers[answer + 4] = busyOf[place] or 0
+end
+
+-- Results are kept for those that have not heard of them, 256 batches.
+if given.r then
+  head[6] = head[6] + 1
+  call('HSET', key, 'r' .. head[6] % 256, given.r)
+end
+local results, index = {}, {}
+for serial = max(given.s, head[6] - 256) + 1, head[6] do
+  results[#results + 1] = call('HGET', key, 'r' .. serial % 256) or '[]'
+end
+for position, place in ipairs(places) do index[place] = position end
+local news = {}
+if given.v < head[5] then
+  for _, each in ipairs(verdicts) do
+    if each[2] > given.v and index[each[1]] then
+      news[#news + 1] = { index[each[1]], each[3], each[4], each[5], each[7], each[10] }
+    end
+  end
+end
+
+local uses, long = {}, {}
+if given.f then
+  for each, rule in ipairs(rules) do
+    local sums, row = sumsOf[each], {}
+    for position, place in ipairs(places) do
+      row[position] = rule[4][position] < 0 and 0 or (sums[place] or 0) + (taken[place] or 0)
+      if rule[2] > 1 and rule[4][position] >= 0 then long[position] = true end
+    end
+    uses[#uses + 1] = row
+  end
+  local rows = {}
+  for position in pairs(long) do
+    local place = places[position]
+    rows[#rows + 1] = { position, column('total')[place] or 0, column('covered')[place] or 0, column('filled')[place] or 0 }
+  end
+  long = rows
+end
+
+replace('h', head)
+for field in pairs(dirty) do call('HSET', key, field, packed(columns[field])) end
+local keepMs = 86400000
+for _, window in ipairs(windows) do keepMs = max(keepMs, 2 * window[1]) end
+call('PEXPIRE', key, keepMs)
+return cjson.encode({ slot, tick, head[2], head[5], head[6], isNew and 1 or 0, answers, news, results, uses, long })

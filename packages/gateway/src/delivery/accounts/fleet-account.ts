@@ -1,0 +1,400 @@
+/**
+ * The state of an account that several processes call (account-port.ts). It answers from what is in hand: tokens of the
+ * present slot, and the verdicts of the judge as they were heard last. The results of all processes come in one order to
+ * every process, so each has the history of the whole fleet, and each could be the next judge.
+ */
+import type { Window } from '@sluice/limits'
+import type { AccountChange, AccountListener, AccountState, CountedCall } from '../../account-port.ts'
+import type { HeardVerdict, LongUse, SlotAsk, SlotGrant, SlotVerdict } from '../../account-slots-port.ts'
+import type { Account, AccountRecord, SendResult, UseRecord } from '../../ports.ts'
+import type { AccountDetails, AccountPast, AccountReport } from '../../stages.ts'
+import { isRecipientFault } from '../fault.ts'
+import { defaultBlockMs, parseRetryAfter } from '../retry-policy.ts'
+import { type AccountOptions, type AccountPolicy, PooledAccount } from './account.ts'
+import { FleetLongUse } from './fleet-long-use.ts'
+import type { FleetRounds } from './fleet-rounds.ts'
+import { FleetTokens } from './fleet-tokens.ts'
+import { verdictOf } from './fleet-verdict.ts'
+import { placesOf } from './rate.ts'
+
+type Known = Pick<AccountRecord, 'blockedUntil' | 'outSince' | 'breaker' | 'use'>
+
+export class FleetAccount implements AccountState {
+  inFlight = 0
+  readonly options: AccountOptions
+  readonly windows: readonly Window[]
+  /** Its place in the roster. */
+  readonly index: number
+  readonly long: FleetLongUse | undefined
+  /** True while the verdict of this process is to be told. */
+  isJudged = false
+  /** True while the end of its block is to be told. */
+  isBlocked = false
+  /** True if its probe was not made. */
+  hasAbandoned = false
+  readonly #rounds: FleetRounds<FleetAccount>
+  /** The judgement of its results: breaker, concurrency, learned rate, history. No call takes a place in its windows. */
+  readonly #core: PooledAccount
+  readonly #tokens: FleetTokens
+  #listener: AccountListener | undefined
+  /** The end of its block. */
+  blockedUntil = 0
+  /** The end of the cool-down; 0 while its breaker is closed. */
+  #openUntil = 0
+  #probedUntil = 0
+  #concurrency: number
+  #heldUntil = 0
+  #notBefore = 0
+  /** The share of its places that the last question for tokens kept, and the instant until which critical ones have places. */
+  #kept = 0
+  #wantsCritical = false
+  #criticalUntil = 0
+  /** No question for tokens before this instant: the last answer had no more. */
+  #askFrom = 0
+  #lacksCalls = false
+  /** Calls under way and tokens in hand as they were told last. */
+  #told = 0
+  #uses: readonly number[] = []
+
+  constructor(
+    options: AccountOptions,
+    policy: AccountPolicy,
+    index: number,
+    rounds: FleetRounds<FleetAccount>,
+  ) {
+    this.options = options
+    this.index = index
+    this.#rounds = rounds
+    const marginMs = options.marginMs ?? policy.marginMs
+    this.windows = options.windows.map((window) => ({ ...window, windowMs: window.windowMs + marginMs }))
+    this.#core = new PooledAccount(options, { ...policy, keep: undefined })
+    this.#tokens = new FleetTokens(marginMs)
+    this.#concurrency = options.concurrencyMax
+    this.long = FleetLongUse.of(options.windows, marginMs, policy.keep && (() => policy.keep!(this)))
+  }
+
+  get account(): Account {
+    return this.options.account
+  }
+
+  get ratePerSecond(): number | undefined {
+    return this.#core.ratePerSecond
+  }
+
+  get concurrency(): number {
+    return Math.min(this.#concurrency, this.options.concurrencyMax)
+  }
+
+  get isBroken(): boolean {
+    return this.#openUntil > 0
+  }
+
+  get waitsUntil(): number {
+    return Math.max(this.blockedUntil, this.#heldUntil)
+  }
+
+  get probeAt(): number | undefined {
+    if (!this.isBroken) return undefined
+    return Math.max(this.#openUntil, this.#probedUntil, this.waitsUntil)
+  }
+
+  freeAt(now: number, kept: number): number | undefined {
+    if (this.inFlight >= (kept === 0 ? this.concurrency : placesOf(this.concurrency, 1, kept)))
+      return undefined
+    const from = Math.max(this.waitsUntil, this.#notBefore)
+    if (from > now) return from
+    if (kept > 0) this.#criticalUntil = now + criticalMs
+    if (this.#tokens.has(now, kept === 0) && (!this.isBroken || this.#tokens.isProbe)) return now
+    const probeAt = this.probeAt ?? 0
+    if (probeAt > now) return probeAt
+    this.#kept = kept
+    if (kept === 0) this.#wantsCritical = true
+    if (now >= this.#askFrom) this.#rounds.want(this)
+    return this.#rounds.nextAt(now)
+  }
+
+  take(now: number): number {
+    this.inFlight += 1
+    this.#rounds.held(-1, 0)
+    return this.#tokens.take(now)
+  }
+
+  beginProbe(): boolean {
+    if (!this.isBroken) return false
+    this.#probedUntil = Number.POSITIVE_INFINITY
+    return true
+  }
+
+  abandonProbe(): void {
+    this.#probedUntil = 0
+    this.hasAbandoned = true
+    this.#rounds.tell(this, true)
+  }
+
+  renew(takenAt: number, now: number): number | undefined {
+    const before = this.#tokens.inHand
+    const renewed = this.#tokens.renew(takenAt, now)
+    this.#rounds.held(this.#tokens.inHand - before, 0)
+    return renewed
+  }
+
+  undo(takenAt: number): void {
+    this.inFlight -= 1
+    if (this.#tokens.undo(takenAt, this.#rounds.now())) this.#rounds.held(1, 0)
+    this.#rounds.tell(this, false)
+  }
+
+  move(takenAt: number, later: number): number {
+    this.#tokens.move(takenAt, later)
+    this.#rounds.tell(this, true)
+    return takenAt
+  }
+
+  expect({ takenAt }: CountedCall): void {
+    this.#tokens.expect(takenAt, 1)
+  }
+
+  left({ takenAt }: CountedCall): void {
+    this.#tokens.close(takenAt)
+  }
+
+  forget({ takenAt }: CountedCall): void {
+    this.#tokens.expect(takenAt, -1)
+  }
+
+  answered({ takenAt }: CountedCall): void {
+    this.#tokens.close(takenAt)
+  }
+
+  end(takenAt: number): void {
+    this.inFlight -= 1
+    this.#tokens.close(takenAt)
+    if (this.#lacksCalls) this.#askFrom = 0
+    this.#rounds.tell(this, this.#lacksCalls)
+  }
+
+  listen(listener: AccountListener): void {
+    this.#listener = listener
+  }
+
+  // ---- verdicts
+
+  isOut(now: number): boolean {
+    return this.waitsUntil > now || this.isBroken
+  }
+
+  isHeld(now: number): boolean {
+    return this.#heldUntil > now
+  }
+
+  /** Reports the result to all processes. A block holds here at once; every other verdict is the judge's. */
+  judge(now: number, result: SendResult, tookMs: number, probe: boolean): readonly AccountChange[] {
+    if (isRecipientFault(result)) {
+      if (probe) this.abandonProbe()
+      return []
+    }
+    this.#rounds.report(this, now, result, tookMs, probe)
+    if (result.outcome !== 'rate_limited') return []
+    const retryAfter = parseRetryAfter(result.retryAfter, now, defaultBlockMs)
+    const until = now + retryAfter.ms
+    if (until <= this.blockedUntil) return []
+    this.blockedUntil = until
+    this.isBlocked = true
+    this.#void()
+    this.#rounds.tell(this, true)
+    return [{ kind: 'blocked', until, retryAfter }]
+  }
+
+  hold(until: number, now: number, since = now): void {
+    this.#core.hold(until, now, since)
+    this.#heldUntil = until
+    if (until > now) this.#void()
+  }
+
+  /** Gives the tokens in hand back: the account is out. */
+  #void(): void {
+    if (this.#tokens.isProbe) this.hasAbandoned = true
+    const dropped = this.#tokens.drop()
+    if (dropped > 0) this.#rounds.held(-dropped, 0)
+  }
+
+  /** Hears of the result of a call of any process. Returns true where the judge has to tell a verdict. */
+  hearResult(at: number, result: SendResult, tookMs: number, probe: boolean, busy: number): boolean {
+    const core = this.#core
+    if (this.options.windows.length === 0) {
+      // By these the core knows how often it is called, where no rate says so.
+      core.take(at)
+      core.end(at)
+    }
+    core.inFlight = busy
+    const changes = core.judge(at, result, tookMs, probe && core.isBroken)
+    core.inFlight = 0
+    return changes.length > 0
+  }
+
+  /** The verdict of this process. */
+  verdict(now: number): SlotVerdict {
+    return { account: this.index, ...verdictOf(this.#core, now) }
+  }
+
+  hearVerdict(now: number, verdict: HeardVerdict): void {
+    const { blockedUntil, openUntil, coolDownMs, concurrency, probedUntil } = verdict
+    const changes: AccountChange[] = []
+    if (blockedUntil > Math.max(now, this.blockedUntil)) {
+      this.blockedUntil = blockedUntil
+      this.#core.restore({ blockedUntil: Math.max(blockedUntil, this.#core.blockedUntil) })
+      changes.push({ kind: 'blocked', until: blockedUntil, retryAfter: { ms: blockedUntil - now } })
+    }
+    if (openUntil !== this.#openUntil) {
+      if (openUntil > 0) changes.push({ kind: 'opened', until: openUntil })
+      else changes.push({ kind: 'closed' })
+      this.#openUntil = openUntil
+    }
+    this.#probedUntil = probedUntil
+    const { breaker } = this.#core
+    if (openUntil === 0 && this.#core.isBroken) breaker.end(now, true, false)
+    if (openUntil > 0 && (!this.#core.isBroken || breaker.openUntil !== openUntil))
+      breaker.restore({ openUntil, coolDownMs })
+    const before = this.concurrency
+    this.#concurrency = concurrency === 0 ? this.options.concurrencyMax : concurrency
+    if (this.concurrency !== before) changes.push({ kind: 'resized', concurrency: this.concurrency })
+    if (this.isOut(now) && !this.#tokens.isProbe) this.#void()
+    this.#askFrom = 0
+    this.#listener?.verdicts(now, changes)
+    this.#listener?.tokens()
+  }
+
+  // ---- rounds
+
+  /** The part of the next question; `want` tokens are asked for. */
+  ask(now: number, want: number): SlotAsk {
+    const unused = this.#tokens.expire(now)
+    if (unused > 0) this.#rounds.held(-unused, unused)
+    const isCritical = this.#wantsCritical
+    const kept = isCritical ? 0 : this.#kept
+    const { late, back } = this.#tokens.tell(now)
+    this.#told = this.inFlight + this.#tokens.inHand
+    return { account: this.index, want, kept, busy: this.#told, late, back }
+  }
+
+  /** True if the next question should name it. */
+  hasNews(now: number): boolean {
+    const overdueAt = this.#tokens.overdueAt()
+    return (
+      this.#tokens.hasNews ||
+      this.inFlight + this.#tokens.inHand !== this.#told ||
+      (this.#tokens.inHand > 0 && !this.#tokens.has(now, true)) ||
+      (overdueAt !== undefined && overdueAt <= now)
+    )
+  }
+
+  /** True if it has calls that are not written yet, or tokens: their slot will be over. */
+  get isOpen(): boolean {
+    return this.#tokens.inHand > 0 || this.#tokens.overdueAt() !== undefined
+  }
+
+  hearGrant(now: number, ask: SlotAsk, grant: SlotGrant, slot: number, until: number): void {
+    this.#tokens.told(slot, until)
+    this.#told += grant.tokens
+    if (ask.want === 0) return
+    const isCritical = this.#wantsCritical && this.#criticalUntil > now
+    this.#wantsCritical = false
+    this.#lacksCalls = grant.shortage === 'concurrency'
+    this.#askFrom = grant.shortage === 'none' || grant.shortage === 'share' ? 0 : until
+    if (grant.tokens === 0) return
+    const before = this.#tokens.inHand
+    this.#tokens.give(grant, slot, until, isCritical)
+    this.#rounds.held(this.#tokens.inHand - before, 0)
+    const isGood = !this.isOut(now) || (grant.isProbe && this.waitsUntil <= now)
+    if (now >= until || !isGood) {
+      if (grant.isProbe) this.hasAbandoned = true
+      this.#rounds.held(-this.#tokens.drop(), 0)
+      this.#rounds.tell(this, false)
+    } else this.#listener?.tokens()
+  }
+
+  /** Hears that the question was not answered. */
+  hearNothing(): void {
+    this.#tokens.lost()
+    this.#told = Number.NaN
+  }
+
+  /** Hears that nothing is known of this process any more, or of anything. */
+  forgotten(isAll: boolean): void {
+    this.#told = 0
+    if (!isAll) return
+    this.isBlocked = this.blockedUntil > 0
+    this.isJudged = this.isBroken || this.#core.isBroken
+    this.long?.lost()
+  }
+
+  hearUses(uses: readonly number[]): void {
+    this.#uses = uses
+  }
+
+  hearLong(now: number, long: LongUse): void {
+    this.long?.hear(now, long, this.#rounds.isJudge())
+  }
+
+  // ---- reports and record
+
+  report(now: number): AccountReport {
+    const report = this.#core.report(now)
+    const isProbed = this.isBroken && this.#probedUntil > now && report.status === 'open'
+    return {
+      ...report,
+      ...(isProbed ? { status: 'half_open' as const } : {}),
+      used: this.#uses[this.#narrowest()] ?? 0,
+      concurrency: this.concurrency,
+    }
+  }
+
+  details(now: number): AccountDetails {
+    const details = this.#core.details(now)
+    const windows = details.windows.map((use, index) => ({ ...use, used: this.#uses[index] ?? 0 }))
+    return { ...details, ...this.report(now), inFlight: this.inFlight, windows }
+  }
+
+  #narrowest(): number {
+    const lengths = this.windows.map(({ windowMs }) => windowMs)
+    return lengths.indexOf(Math.min(...lengths))
+  }
+
+  past(now: number): AccountPast {
+    return this.#core.past(now)
+  }
+
+  record(now: number): Known {
+    const use: UseRecord | undefined = this.long?.record(now, this.#rounds.isJudge())
+    const { use: _, ...known } = this.#core.record(now)
+    return use === undefined ? known : { ...known, use }
+  }
+
+  recorded(): void {
+    if (this.long?.recorded() === true) this.#rounds.tell(this, true)
+  }
+
+  /** Other processes go on: what is ahead on record may still be used by them. */
+  retire(): void {}
+
+  usedUntil(instant: number): void {
+    const short = this.windows.filter(({ windowMs }) => !FleetLongUse.isLong(windowMs))
+    this.#notBefore = instant + Math.max(0, ...short.map(({ windowMs }) => windowMs))
+  }
+
+  restore(record: Known): void {
+    const { use, ...known } = record
+    this.#core.restore(known)
+    if (known.blockedUntil !== undefined && known.blockedUntil > this.blockedUntil) {
+      this.blockedUntil = known.blockedUntil
+      this.isBlocked = true
+    }
+    this.#openUntil = this.#core.breaker.record()?.openUntil ?? 0
+    this.isJudged = this.isBroken
+    if (use !== undefined) this.long?.restore(use)
+    this.#rounds.tell(this, true)
+  }
+}
+
+/** Places are kept for critical notifications so long after the pool kept some last, ms. */
+const criticalMs = 10_000

@@ -1,0 +1,361 @@
+/**
+ * Accounts that several processes call. One process asks one question at a time for all accounts of a pool, which takes
+ * along everything that it has to tell: demand, calls under way, results, verdicts. It asks when something is wanted, at
+ * the end of a slot in which something has changed, and now and then while nothing has.
+ */
+import type { AccountState } from '../../account-port.ts'
+import type { AccountSlots, SlotAnswer, SlotAsk, SlotQuestion, SlotRoster } from '../../account-slots-port.ts'
+import type { Clock, SendResult, UseRecord } from '../../ports.ts'
+import type { AccountOptions, AccountPolicy } from './account.ts'
+import { FleetAccount } from './fleet-account.ts'
+import { slotMs } from './fleet-long-use.ts'
+import { judgedPartOf, type Reported } from './fleet-results.ts'
+import { rosterOf } from './fleet-roster.ts'
+import type { FleetRounds } from './fleet-rounds.ts'
+
+export interface FleetAccountsOptions {
+  readonly slots: AccountSlots
+  readonly clock: Pick<Clock, 'now' | 'at' | 'soon'>
+  /** The name of this process, as no other process has it. */
+  readonly member: string
+  /** True while this process holds the role `judge:<pool>`. */
+  readonly isJudge: (pool: string) => boolean
+  /**
+   * Reads the use on record of the accounts of a pool, from which a lost state is filled.
+   * @defaultValue what this process knows
+   */
+  readonly readUse?: ((pool: string) => Promise<ReadonlyMap<string, UseRecord>>) | undefined
+  /** The longest time that a call takes, ms: after it the calls of a dead process have ended. @defaultValue 15_000 */
+  readonly callMs?: number | undefined
+  readonly onError?: ((error: unknown) => void) | undefined
+}
+
+export interface FleetAccounts {
+  /** Returns what makes the states of the accounts of a pool, for `PoolOptions.stateOf`. */
+  ofPool(name: string): (options: AccountOptions, policy: AccountPolicy) => AccountState
+  /** Ends all questions, after the last news were told. */
+  close(): Promise<void>
+}
+
+/** Between two questions without a demand, ms: by the judge, and by others. */
+const judgeMs = 50
+const idleMs = 250
+/** Longer than a process that has calls under way says nothing: after a birth all of them are known by then, ms. */
+const coldMs = 2 * idleMs + 100
+/** After a question without an answer nothing is asked for so long, ms. */
+const pauseMs = 50
+/** Results that wait to be told, at most: those of calls while the shared state is away. The oldest go first. */
+const resultsMax = 2_000
+/** Tokens that are asked for at first, and at most. */
+const demandMin = 2
+const demandMax = 8_192
+
+export function createFleetAccounts(options: FleetAccountsOptions): FleetAccounts {
+  const pools: FleetPool[] = []
+  return {
+    ofPool(name) {
+      const pool = new FleetPool(name, options)
+      pools.push(pool)
+      return (of, policy) => pool.add(of, policy)
+    },
+    async close() {
+      await Promise.all(pools.map((pool) => pool.close()))
+    },
+  }
+}
+
+class FleetPool implements FleetRounds<FleetAccount> {
+  readonly #name: string
+  readonly #options: FleetAccountsOptions
+  readonly #accounts: FleetAccount[] = []
+  readonly #byId = new Map<string, FleetAccount>()
+  /** Accounts that want tokens, in the order of their questions. */
+  readonly #wanting = new Set<FleetAccount>()
+  /** Accounts that may have something to tell. */
+  readonly #telling = new Set<FleetAccount>()
+  #results: Reported[] = []
+  #roster: SlotRoster | undefined
+  #bornAt = 0
+  #lastVerdict = 0
+  #lastResults = 0
+  /** Tokens to ask for, of all accounts: more while all are used, fewer when some are not. */
+  #demand = demandMin
+  #inHand = 0
+  /** Tokens of the last answer. */
+  #granted = 0
+  #slotEndsAt = 0
+  #turns = 0
+  #asking: Promise<void> | undefined
+  #isUrgent = false
+  #willAsk = false
+  #askFrom = 0
+  #isFilling = false
+  readonly #fills = new Map<FleetAccount, readonly number[]>()
+  #disarm: (() => void) | undefined
+  #isClosed = false
+
+  constructor(name: string, options: FleetAccountsOptions) {
+    this.#name = name
+    this.#options = options
+  }
+
+  add(options: AccountOptions, policy: AccountPolicy): AccountState {
+    const account = new FleetAccount(options, policy, this.#accounts.length, this)
+    this.#accounts.push(account)
+    this.#byId.set(options.account.id, account)
+    this.#roster = undefined
+    this.#askSoon()
+    return account
+  }
+
+  now(): number {
+    return this.#options.clock.now()
+  }
+
+  isJudge(): boolean {
+    return this.#options.isJudge(this.#name)
+  }
+
+  want(account: FleetAccount): void {
+    this.#wanting.add(account)
+    this.#askSoon()
+  }
+
+  nextAt(now: number): number {
+    while (this.#slotEndsAt <= now) {
+      const behind = now - this.#slotEndsAt
+      this.#slotEndsAt = behind > slotMs ? now + slotMs : this.#slotEndsAt + slotMs
+    }
+    // Accounts come again in the order in which they were asked.
+    this.#turns = (this.#turns + 1) % 1_024
+    return this.#slotEndsAt + this.#turns / 1_024
+  }
+
+  tell(account: FleetAccount, isUrgent: boolean): void {
+    this.#telling.add(account)
+    if (isUrgent) this.#askSoon()
+    else this.#arm()
+  }
+
+  held(tokens: number, unused: number): void {
+    this.#inHand += tokens
+    if (unused === 0) return
+    const used = Math.max(0, this.#granted - unused)
+    this.#demand = Math.max(demandMin, Math.min(Math.ceil(this.#demand / 2), 2 * used))
+  }
+
+  report(account: FleetAccount, at: number, result: SendResult, tookMs: number, probe: boolean): void {
+    if (this.#results.length === resultsMax) this.#results.shift()
+    this.#results.push([account.account.id, at, Math.round(tookMs), probe ? 1 : 0, judgedPartOf(result)])
+    if (result.outcome === 'delivered' && !probe) this.#arm()
+    else this.#askSoon()
+  }
+
+  async close(): Promise<void> {
+    await this.#asking
+    this.#wanting.clear()
+    this.#isClosed = true
+    this.#disarm?.()
+    await this.#ask()
+  }
+
+  /** Asks in this turn of the event loop, or when the present question is answered. */
+  #askSoon(): void {
+    this.#isUrgent = true
+    if (this.#asking !== undefined || this.#willAsk || this.#isClosed) return
+    if (this.now() < this.#askFrom) {
+      this.#arm()
+      return
+    }
+    this.#willAsk = true
+    this.#options.clock.soon(() => {
+      this.#willAsk = false
+      if (!this.#isClosed) this.#start()
+    })
+  }
+
+  #start(): void {
+    if (this.#asking !== undefined) return
+    this.#asking = this.#ask().finally(() => {
+      this.#asking = undefined
+      if (this.#isClosed) return
+      if (this.#isUrgent) this.#askSoon()
+      this.#arm()
+    })
+  }
+
+  /** Sets the timer of the next question: the end of the slot where there is news, else some time later. */
+  #arm(): void {
+    if (this.#isClosed || this.#asking !== undefined) return
+    const now = this.now()
+    const hasNews = this.#telling.size > 0 || this.#results.length > 0 || this.#isUrgent
+    const at = hasNews ? Math.floor(this.nextAt(now)) + 1 : now + (this.isJudge() ? judgeMs : idleMs)
+    this.#disarm?.()
+    this.#disarm = this.#options.clock.at(Math.max(at, this.#askFrom), () => this.#start())
+  }
+
+  async #ask(): Promise<void> {
+    const now = this.now()
+    this.#isUrgent = false
+    const asks = this.#asks(now)
+    const results = this.#results
+    this.#results = []
+    const judged = this.#accounts.filter((account) => account.isJudged && this.isJudge())
+    const blocked = this.#accounts.filter(({ isBlocked }) => isBlocked)
+    const abandoned = this.#accounts.filter(({ hasAbandoned }) => hasAbandoned)
+    const fills = [...this.#fills]
+    for (const account of judged) account.isJudged = false
+    for (const account of blocked) account.isBlocked = false
+    for (const account of abandoned) account.hasAbandoned = false
+    const question: SlotQuestion = {
+      pool: this.#name,
+      member: this.#options.member,
+      slotMs,
+      silentMs: this.#callMs + 2_000,
+      coldMs,
+      probeMs: this.#callMs + 5_000,
+      roster: this.#rosterOf(),
+      bornAt: this.#bornAt,
+      lastVerdict: this.#lastVerdict,
+      lastResults: this.#lastResults,
+      results: results.length === 0 ? undefined : JSON.stringify(results),
+      withUses: asks.every(({ ask }) => ask.want === 0) || this.isJudge(),
+      asks: asks.map(({ ask }) => ask),
+      verdicts: judged.map((account) => account.verdict(now)),
+      blocks: blocked.map(({ index, blockedUntil }) => [index, blockedUntil]),
+      abandoned: abandoned.map(({ index }) => index),
+      covered: this.#accounts.flatMap(({ index, long }) =>
+        long?.toCover === undefined ? [] : [[index, long.toCover] as const],
+      ),
+      fills: fills.map(([{ index }, calls]) => [index, ...calls]),
+    }
+    try {
+      const answer = await this.#options.slots.ask(question)
+      for (const [account] of fills) this.#fills.delete(account)
+      this.#hear(answer, asks, now)
+    } catch (error) {
+      this.#askFrom = this.now() + pauseMs
+      for (const { account } of asks) account.hearNothing()
+      // Each of these may be told twice.
+      for (const account of judged) account.isJudged = true
+      for (const account of blocked) account.isBlocked = true
+      for (const account of abandoned) account.hasAbandoned = true
+      for (const { account } of asks) this.#telling.add(account)
+      this.#options.onError?.(error)
+    }
+  }
+
+  get #callMs(): number {
+    return this.#options.callMs ?? 15_000
+  }
+
+  /** Collects what the accounts have to tell, and shares the demand among those that want tokens. */
+  #asks(now: number): readonly Told[] {
+    const wanting = [...this.#wanting]
+    this.#wanting.clear()
+    if (wanting.length > 0 && this.#inHand === 0) this.#demand = Math.min(demandMax, this.#demand * 2)
+    const each = Math.max(1, Math.ceil(this.#demand / Math.max(1, wanting.length)))
+    const asks: Told[] = []
+    let left = this.#demand
+    for (const account of wanting) {
+      if (left <= 0) break
+      const want = Math.min(each, left)
+      left -= want
+      this.#telling.delete(account)
+      asks.push({ account, ask: account.ask(now, want) })
+    }
+    for (const account of this.#telling) {
+      if (account.hasNews(now)) asks.push({ account, ask: account.ask(now, 0) })
+      if (!account.isOpen) this.#telling.delete(account)
+    }
+    return asks
+  }
+
+  #hear(answer: SlotAnswer, asks: readonly Told[], sentAt: number): void {
+    const now = this.now()
+    // The clock shows whole milliseconds, and so does that of the answer.
+    const until = sentAt + answer.restMs - 1
+    // A question that comes before the end of the slot is answered by that slot.
+    this.#slotEndsAt = now + answer.restMs
+    const isBorn = answer.bornAt !== this.#bornAt
+    this.#bornAt = answer.bornAt
+    if (isBorn || answer.isNewMember) {
+      for (const account of this.#accounts) {
+        account.forgotten(isBorn)
+        this.#telling.add(account)
+      }
+      this.#isUrgent = true
+    }
+    this.#lastVerdict = answer.lastVerdict
+    for (const verdict of answer.verdicts) this.#accounts[verdict.account]?.hearVerdict(now, verdict)
+    let granted = 0
+    const busy = new Map<number, number>()
+    for (const [index, { account, ask }] of asks.entries()) {
+      const grant = answer.grants[index]!
+      granted += grant.tokens
+      busy.set(account.index, grant.busy)
+      account.hearGrant(now, ask, grant, answer.slot, until)
+      if (account.isOpen) this.#telling.add(account)
+    }
+    this.#granted = granted
+    this.#hearResults(answer, busy)
+    for (const account of this.#accounts)
+      if (answer.uses.length > 0) account.hearUses(this.#usesOf(account, answer.uses))
+    for (const long of answer.long) this.#accounts[long.account]?.hearLong(now, long)
+    if (this.#accounts.some(({ long }) => long?.needsFill === true)) this.#fill()
+    if (this.#accounts.some(({ long }) => long?.toCover !== undefined)) this.#isUrgent = true
+  }
+
+  #hearResults({ results, lastResults }: SlotAnswer, busy: ReadonlyMap<number, number>): void {
+    this.#lastResults = lastResults
+    const isJudge = this.isJudge()
+    for (const batch of results)
+      for (const [id, at, tookMs, probe, result] of JSON.parse(batch) as readonly Reported[]) {
+        const account = this.#byId.get(id)
+        if (account === undefined) continue
+        const calls = busy.get(account.index) ?? 0
+        if (!account.hearResult(at, result, tookMs, probe === 1, calls) || !isJudge) continue
+        account.isJudged = true
+        this.#isUrgent = true
+      }
+  }
+
+  #usesOf(account: FleetAccount, uses: SlotAnswer['uses']): readonly number[] {
+    const { rules } = this.#rosterOf()
+    return account.windows.map(({ windowMs }) => {
+      const row = rules.findIndex((rule) => rule.windowMs === windowMs)
+      return uses[row]?.[account.index] ?? 0
+    })
+  }
+
+  /** Fills the long windows of a state that was lost. */
+  #fill(): void {
+    if (this.#isFilling) return
+    this.#isFilling = true
+    const reading = this.#options.readUse?.(this.#name) ?? Promise.resolve(undefined)
+    reading
+      .then((records) => {
+        const now = this.now()
+        for (const account of this.#accounts) {
+          if (account.long?.needsFill !== true) continue
+          const record = records?.get(account.account.id)
+          this.#fills.set(account, account.long.fill(now, record))
+        }
+        this.#askSoon()
+      })
+      .catch((error: unknown) => this.#options.onError?.(error))
+      .finally(() => {
+        this.#isFilling = false
+      })
+  }
+
+  #rosterOf(): SlotRoster {
+    this.#roster ??= rosterOf(this.#accounts)
+    return this.#roster
+  }
+}
+
+interface Told {
+  readonly account: FleetAccount
+  readonly ask: SlotAsk
+}

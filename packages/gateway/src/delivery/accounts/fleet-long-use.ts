@@ -1,0 +1,117 @@
+/**
+ * Use of the long windows of an account that several processes call. The shared state counts them as it counts short ones,
+ * and grants no more than the record covers; the judge of the pool writes the record ahead (write-ahead-usage.ts). So a
+ * state that was lost is filled from the record: with what it holds, and with what was ahead as if made now.
+ */
+import type { Window } from '@sluice/limits'
+import type { LongUse } from '../../account-slots-port.ts'
+import type { UseRecord } from '../../ports.ts'
+import { useAsOf, WriteAheadUsage } from './write-ahead-usage.ts'
+
+/** Slots of this process's kind that one ring has at most, without the first: wider windows have wider slots. */
+export const ringMax = 128
+export const slotMs = 20
+
+export class FleetLongUse {
+  readonly #use: WriteAheadUsage
+  readonly #keep: (() => void) | undefined
+  /** Calls since the birth of the shared state, as far as this process has heard. */
+  #seen = 0
+  #covered = 0
+  /** The number of calls that the record on disk covers, to be told. */
+  #toCover: number | undefined
+  #isFilled = true
+  #needsFill = false
+  /** Calls that were ahead when the shared state was lost. */
+  #lostAhead = 0
+
+  /** True for a window that is counted in slots wider than those of tokens. */
+  static isLong(windowMs: number): boolean {
+    return windowMs > slotMs * ringMax
+  }
+
+  /** Returns undefined where no window is long. */
+  static of(
+    windows: readonly Window[],
+    marginMs: number,
+    keep: (() => void) | undefined,
+  ): FleetLongUse | undefined {
+    const long = windows.filter(({ windowMs }) => FleetLongUse.isLong(windowMs + marginMs))
+    return long.length === 0 ? undefined : new FleetLongUse(new WriteAheadUsage(long, marginMs), keep)
+  }
+
+  constructor(use: WriteAheadUsage, keep: (() => void) | undefined) {
+    this.#use = use
+    this.#keep = keep
+  }
+
+  /** Hears of the use of all processes. */
+  hear(now: number, { total, covered, isFilled }: LongUse, isJudge: boolean): void {
+    this.#isFilled = isFilled
+    this.#needsFill = isJudge && !isFilled
+    if (!isFilled) return
+    for (; this.#seen < total; this.#seen += 1) {
+      this.#use.take()
+      this.#use.end(now)
+    }
+    this.#covered = covered
+    if (!isJudge) return
+    if (this.#keep === undefined) this.#toCover = total + noBound
+    else if (this.#use.asks()) this.#keep()
+  }
+
+  /** Hears that the shared state was lost: it begins with no calls. */
+  lost(): void {
+    this.#lostAhead = Math.max(0, this.#covered - this.#seen)
+    this.#seen = 0
+    this.#covered = 0
+    this.#toCover = undefined
+    this.#isFilled = false
+  }
+
+  /** True where this process should fill the shared state. */
+  get needsFill(): boolean {
+    return this.#needsFill
+  }
+
+  /** Returns the calls to fill with: by the record as the store has it, or else as this process knows it. */
+  fill(now: number, onRecord: UseRecord | undefined): readonly number[] {
+    this.#needsFill = false
+    const known = onRecord ?? this.record(now, false)
+    const use = known && useAsOf(now, known)
+    this.#lostAhead = 0
+    // The calls ahead count as made.
+    this.#use.giveUp()
+    if (use !== undefined) this.#use.restore(use)
+    return use === undefined ? [] : use.calls.flat()
+  }
+
+  /** The number of calls that may be granted since the birth; undefined where nothing new is to be told. */
+  get toCover(): number | undefined {
+    return this.#isFilled && this.#toCover !== undefined && this.#toCover > this.#covered
+      ? this.#toCover
+      : undefined
+  }
+
+  /** The record: by the judge with calls ahead; by another process with those that it knows to be ahead. */
+  record(now: number, isJudge: boolean): UseRecord | undefined {
+    const record = this.#use.record(now)
+    if (record === undefined || isJudge) return record
+    return { ...record, ahead: Math.max(0, this.#covered - this.#seen) + this.#lostAhead }
+  }
+
+  /** Called when the last record is on disk; true if more may be granted. */
+  recorded(): boolean {
+    this.#use.written()
+    const { ahead } = this.#use
+    if (ahead > 0) this.#toCover = this.#seen + ahead
+    return this.toCover !== undefined
+  }
+
+  restore(use: UseRecord): void {
+    this.#use.restore(use)
+  }
+}
+
+/** Without a record nothing is written ahead. */
+const noBound = 1_000_000_000

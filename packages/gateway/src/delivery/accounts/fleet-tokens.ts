@@ -1,0 +1,203 @@
+/**
+ * Tokens of one account that this process holds, and the calls that have one and are not written yet. A call that is still
+ * not written when its slot is over counts in the next one, slot after slot, so that the places of others are computed
+ * with it. Pure: the caller passes the time.
+ */
+import type { SlotGrant } from '../../account-slots-port.ts'
+import { lateMsMax } from './counted-lease.ts'
+
+/** Calls that were taken at one instant, and are not written. Bounded by the calls under way. */
+interface OpenCalls {
+  count: number
+  /** The slot in which they count; undefined where that is not known, because an answer was lost. */
+  slot: number | undefined
+  /** The end of that slot. */
+  until: number
+  /** True while a question is under way that counts them in the present slot. */
+  isMoving: boolean
+  /** Calls of which the provider tells that they were written. */
+  expected: number
+}
+
+export class FleetTokens {
+  /** Tokens in hand; those that only critical notifications may use stand apart. */
+  #count = 0
+  #critical = 0
+  #slot = 0
+  #until = Number.NEGATIVE_INFINITY
+  #isProbe = false
+  readonly #open = new Map<number, OpenCalls>()
+  /** Tokens to take back, by slot. A handful: a token lives for a slot, and every question takes them along. */
+  #back = new Map<number, number>()
+  /** Calls that count in the present slot without a token of it. */
+  #late = 0
+  #lateAsked = 0
+  readonly #slackMs: number
+
+  /** @param marginMs the time by which the windows are kept longer */
+  constructor(marginMs: number) {
+    this.#slackMs = Math.max(lateMsMax, marginMs / 2)
+  }
+
+  get inHand(): number {
+    return this.#count + this.#critical
+  }
+
+  /** True if the token in hand is that of a probe. */
+  get isProbe(): boolean {
+    return this.#isProbe && this.inHand > 0
+  }
+
+  /** True if there is something to tell besides the calls under way. */
+  get hasNews(): boolean {
+    return this.#late > 0 || this.#back.size > 0
+  }
+
+  /** Tests if a call may be made now with what is in hand. */
+  has(now: number, isCritical: boolean): boolean {
+    return now < this.#until && (this.#count > 0 || (isCritical && this.#critical > 0))
+  }
+
+  /** Puts granted tokens in hand. */
+  give({ tokens, isProbe }: SlotGrant, slot: number, until: number, isCritical: boolean): void {
+    if (slot !== this.#slot) this.drop()
+    this.#slot = slot
+    this.#until = until
+    this.#isProbe = isProbe && tokens > 0
+    if (isCritical) this.#critical += tokens
+    else this.#count += tokens
+  }
+
+  /** Gives all tokens in hand back; returns how many there were. */
+  drop(): number {
+    const dropped = this.inHand
+    if (dropped > 0) this.#giveBack(this.#slot, dropped)
+    this.#count = 0
+    this.#critical = 0
+    this.#isProbe = false
+    return dropped
+  }
+
+  /** Gives tokens back whose slot is over; returns how many there were. */
+  expire(now: number): number {
+    return now < this.#until ? 0 : this.drop()
+  }
+
+  /** Takes a token; returns the instant by which its call is known. */
+  take(now: number): number {
+    if (this.#count > 0) this.#count -= 1
+    else this.#critical -= 1
+    // Calls of one instant have tokens of one slot.
+    let takenAt = now
+    let calls = this.#open.get(takenAt)
+    while (calls !== undefined && calls.slot !== this.#slot) {
+      takenAt += 0.001
+      calls = this.#open.get(takenAt)
+    }
+    if (calls !== undefined) calls.count += 1
+    else
+      this.#open.set(takenAt, {
+        count: 1,
+        slot: this.#slot,
+        until: this.#until,
+        isMoving: false,
+        expected: 0,
+      })
+    return takenAt
+  }
+
+  /** Gives the token of a call back that is not made; true if it is in hand again. */
+  undo(takenAt: number, now: number): boolean {
+    const calls = this.#open.get(takenAt)
+    if (calls === undefined) return false
+    const { slot } = calls
+    this.close(takenAt)
+    if (calls.isMoving || slot === undefined) return false
+    if (slot === this.#slot && now < this.#until && !this.#isProbe) {
+      this.#count += 1
+      return true
+    }
+    this.#giveBack(slot, 1)
+    return false
+  }
+
+  /** Returns the instant by which a call is known that is made now; undefined where it may not be made. */
+  renew(takenAt: number, now: number): number | undefined {
+    const calls = this.#open.get(takenAt)
+    if (calls === undefined) return takenAt
+    if (now < calls.until + this.#slackMs) {
+      if (calls.expected === 0) this.close(takenAt)
+      return takenAt
+    }
+    if (!this.has(now, false) || this.isProbe || calls.expected > 0) return undefined
+    this.undo(takenAt, now)
+    const renewed = this.take(now)
+    this.close(renewed)
+    return renewed
+  }
+
+  /** Counts a call that was written later than its slot. */
+  move(takenAt: number, later: number): void {
+    const calls = this.#open.get(takenAt)
+    if (calls !== undefined && later < calls.until + this.#slackMs) return
+    if (calls?.slot !== undefined && !calls.isMoving) this.#giveBack(calls.slot, 1)
+    this.close(takenAt)
+    this.#late += 1
+  }
+
+  expect(takenAt: number, by: 1 | -1): void {
+    const calls = this.#open.get(takenAt)
+    if (calls !== undefined) calls.expected += by
+  }
+
+  /** Ends the wait for a call to be written. */
+  close(takenAt: number): void {
+    const calls = this.#open.get(takenAt)
+    if (calls === undefined) return
+    calls.count -= 1
+    if (calls.count === 0) this.#open.delete(takenAt)
+  }
+
+  /** The earliest end of a slot of calls that are not written; undefined where there are none. */
+  overdueAt(): number | undefined {
+    let first: number | undefined
+    for (const { until } of this.#open.values()) if (first === undefined || until < first) first = until
+    return first
+  }
+
+  /** Returns what the next question tells: calls that count in the present slot, and tokens to take back. */
+  tell(now: number): { readonly late: number; readonly back: readonly number[] } {
+    this.#lateAsked = this.#late
+    let late = this.#late
+    this.#late = 0
+    for (const calls of this.#open.values()) {
+      if (calls.until > now) continue
+      calls.isMoving = true
+      late += calls.count
+      if (calls.slot !== undefined) this.#giveBack(calls.slot, calls.count)
+    }
+    const back = [...this.#back].flat()
+    this.#back = new Map()
+    return { late, back }
+  }
+
+  /** Hears that the question was worked in this slot. */
+  told(slot: number, until: number): void {
+    for (const calls of this.#open.values())
+      if (calls.isMoving) Object.assign(calls, { isMoving: false, slot, until })
+  }
+
+  /**
+   * Hears that the question may have been worked, or not. What was to be counted is counted again; what was to be taken
+   * back never is: twice would be too much.
+   */
+  lost(): void {
+    this.#late += this.#lateAsked
+    for (const calls of this.#open.values())
+      if (calls.isMoving) Object.assign(calls, { isMoving: false, slot: undefined })
+  }
+
+  #giveBack(slot: number, count: number): void {
+    this.#back.set(slot, (this.#back.get(slot) ?? 0) + count)
+  }
+}

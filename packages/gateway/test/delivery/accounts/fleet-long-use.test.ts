@@ -1,0 +1,79 @@
+/** Long windows of an account that several processes call: covered by the record, filled from it after a loss. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { parseWindow } from '@sluice/limits'
+import { FleetLongUse } from '../../../src/delivery/accounts/fleet-long-use.ts'
+
+const start = 1_000_000
+const windows = [parseWindow('400/10s')]
+/** A twentieth of the window is written ahead. */
+const chunk = 20
+
+function useOf() {
+  let asked = 0
+  const use = FleetLongUse.of(windows, 20, () => {
+    asked += 1
+  })!
+  return {
+    use,
+    asked: () => asked,
+    hear: (now: number, total: number, covered: number, isFilled = true, isJudge = true) =>
+      use.hear(now, { account: 0, total, covered, isFilled }, isJudge),
+  }
+}
+
+describe('use of long windows in a fleet', () => {
+  it('covers a chunk more than what was called, once that is on record', () => {
+    const { use, asked, hear } = useOf()
+    hear(start, 7, 0)
+    assert.equal(asked(), 1)
+    assert.equal(use.toCover, undefined, 'it is not on record yet')
+    assert.equal(use.record(start, true)?.ahead, chunk)
+    assert.ok(use.recorded())
+    assert.equal(use.toCover, 7 + chunk)
+    hear(start + 10, 7, 7 + chunk)
+    assert.equal(use.toCover, undefined)
+    hear(start + 20, 7 + chunk - 5, 7 + chunk)
+    assert.equal(asked(), 2, 'a quarter is left')
+  })
+
+  it('writes nothing where another process judges, and knows what is ahead', () => {
+    const { use, asked, hear } = useOf()
+    hear(start, 7, 17, true, false)
+    assert.equal(asked(), 0)
+    assert.equal(use.record(start, false)?.ahead, 10)
+  })
+
+  it('is filled after a loss with the calls on record and those ahead, and covers new ones', () => {
+    const { use, asked, hear } = useOf()
+    hear(start, 7, 0)
+    const onRecord = use.record(start, true)!
+    use.recorded()
+    hear(start + 100, 9, 7 + chunk)
+    use.lost()
+    hear(start + 200, 0, 0, false)
+    assert.ok(use.needsFill)
+    const calls = use.fill(start + 200, onRecord)
+    assert.equal(
+      calls.filter((_, index) => index % 2 === 1).reduce((sum, count) => sum + count, 0),
+      7 + chunk,
+    )
+    hear(start + 300, 0, 0)
+    assert.equal(asked(), 2, 'what was ahead is spent')
+    use.record(start + 300, true)
+    use.recorded()
+    assert.equal(use.toCover, chunk)
+  })
+
+  it('is filled without a record with what this process has heard', () => {
+    const { use, hear } = useOf()
+    hear(start, 7, 30, true, false)
+    use.lost()
+    hear(start + 200, 0, 0, false)
+    const calls = use.fill(start + 200, undefined)
+    assert.equal(
+      calls.filter((_, index) => index % 2 === 1).reduce((sum, count) => sum + count, 0),
+      30,
+    )
+  })
+})

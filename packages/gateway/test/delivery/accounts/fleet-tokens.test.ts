@@ -1,0 +1,81 @@
+/** Tokens of a slot, and the calls that have one and are not written yet. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { SlotGrant } from '../../../src/account-slots-port.ts'
+import { FleetTokens } from '../../../src/delivery/accounts/fleet-tokens.ts'
+
+const grant = (tokens: number): SlotGrant => ({ tokens, isProbe: false, shortage: 'none', busy: tokens })
+const slot = 50
+/** The slot is over at 1,020. */
+const until = 1_020
+
+function tokensOf(count: number): FleetTokens {
+  const tokens = new FleetTokens(20)
+  tokens.give(grant(count), slot, until, false)
+  return tokens
+}
+
+describe('tokens of a slot', () => {
+  it('are good within their slot, and are given back behind it', () => {
+    const tokens = tokensOf(3)
+    assert.ok(tokens.has(1_019, false))
+    tokens.take(1_010)
+    assert.ok(!tokens.has(1_020, false))
+    assert.equal(tokens.expire(1_020), 2)
+    assert.deepEqual(tokens.tell(1_019).back, [slot, 2])
+  })
+
+  it('for critical notifications are not for others', () => {
+    const tokens = new FleetTokens(20)
+    tokens.give(grant(1), slot, until, true)
+    assert.ok(!tokens.has(1_000, false))
+    assert.ok(tokens.has(1_000, true))
+  })
+
+  it('count in the next slot while their call is not written, so often as it takes', () => {
+    const tokens = tokensOf(1)
+    const takenAt = tokens.take(1_010)
+    assert.deepEqual(tokens.tell(1_019), { late: 0, back: [] })
+    assert.deepEqual(tokens.tell(1_020), { late: 1, back: [slot, 1] })
+    tokens.told(slot + 1, 1_040)
+    assert.deepEqual(tokens.tell(1_039), { late: 0, back: [] })
+    assert.deepEqual(tokens.tell(1_041), { late: 1, back: [slot + 1, 1] })
+    tokens.told(slot + 2, 1_060)
+    assert.equal(tokens.renew(takenAt, 1_050), takenAt)
+    assert.deepEqual(tokens.tell(1_100), { late: 0, back: [] }, 'it is written')
+  })
+
+  it('permit no call when their slot is long over and was not told, but for another token in hand', () => {
+    const tokens = tokensOf(1)
+    const takenAt = tokens.take(1_010)
+    assert.equal(tokens.renew(takenAt, until + 10), undefined)
+    tokens.give(grant(1), slot + 1, 1_040, false)
+    assert.equal(tokens.renew(takenAt, until + 10), until + 10)
+    assert.ok(!tokens.has(until + 10, false), 'the other token is used')
+    assert.deepEqual(tokens.tell(until + 10).back, [slot, 1])
+  })
+
+  it('are taken back never twice, and counted again, when an answer is lost', () => {
+    const tokens = tokensOf(2)
+    tokens.take(1_010)
+    tokens.take(1_010)
+    assert.deepEqual(tokens.tell(1_020), { late: 2, back: [slot, 2] })
+    tokens.lost()
+    assert.deepEqual(tokens.tell(1_040), { late: 2, back: [] })
+  })
+
+  it('are counted where a call is written later than its slot', () => {
+    const tokens = tokensOf(1)
+    const takenAt = tokens.take(1_010)
+    tokens.move(takenAt, until + 9)
+    assert.deepEqual(tokens.tell(1_019), { late: 0, back: [] }, 'the margin is there for that')
+    tokens.move(takenAt, until + 10)
+    assert.deepEqual(tokens.tell(1_019), { late: 1, back: [slot, 1] })
+  })
+
+  it('are in hand again when their call is not made within the slot', () => {
+    const tokens = tokensOf(1)
+    assert.ok(tokens.undo(tokens.take(1_010), 1_015))
+    assert.ok(tokens.has(1_019, false))
+  })
+})
