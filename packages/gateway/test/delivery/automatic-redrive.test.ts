@@ -1,25 +1,26 @@
+/** The pace at which dead letters leave the record and come back to the scheduler, over a real store and ledger. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { createMemoryRoom } from '../../src/adapters/state/memory-room.ts'
+import { someNotification } from '../../src/conformance/store/sample.ts'
 import { type AutomaticRedrive, createAutomaticRedrive } from '../../src/delivery/automatic-redrive.ts'
 import type { Route } from '../../src/delivery/pools/route.ts'
-import { type Notification, type Priority, priorities, type Status, statuses } from '../../src/model.ts'
+import { createLedger } from '../../src/ledger/ledger.ts'
+import { advance, type Notification, type Priority, priorities } from '../../src/model.ts'
 import { createVirtualClock, type VirtualClock } from '../../src/simulation/clock.ts'
+import { createMemoryStore } from '../../src/store/memory/memory.ts'
 
 const second = 1_000
 const tickMs = 100
 
-interface Dead {
-  readonly id: string
-  readonly priority: Priority
-  readonly attempts: number
-}
+type Dead = Pick<Notification, 'priority' | 'attempts'>
 
 interface Setup {
   readonly ratePerSecond?: number
   /** Redriven notifications leave the queue at once. @defaultValue true */
   readonly leaves?: boolean
-  /** Dead letters on record at start. @defaultValue 1 */
-  readonly deadAtStart?: number
+  /** A dead letter was on record at the start. @defaultValue true */
+  readonly isDeadAtStart?: boolean
   /** True while this process holds the role. @defaultValue always */
   readonly holds?: (role: string) => boolean
 }
@@ -32,33 +33,40 @@ interface Scene {
     freeAt: number | undefined
     empty: boolean
     budget: number
-    applied: boolean
+    /** Demand that the route was told of. */
+    demand: number
     /** Empty pages that precede the last page of each list. */
     emptyPages: number
   }
   /** Redriven dead letters in order, with their instants. */
   readonly returned: { readonly at: number; readonly id: string }[]
   readonly queued: { size: number; critical: number }
-  readonly asked: number[]
   /** Counts of the pages and rows read. */
   readonly read: { pages: number; rows: number }
-  bury(count: number, more?: Partial<Dead>): void
+  bury(count: number, more?: Partial<Dead>): Promise<void>
+  /** Dead letters on record. */
+  dead(): number
   /** Counts the dead letters that return in each tick from now on, this instant included. */
   ticks(count: number): Promise<number[]>
 }
 
-function setUp({
+async function setUp({
   ratePerSecond = 100,
   leaves = true,
-  deadAtStart = 1,
+  isDeadAtStart = true,
   holds = () => true,
-}: Setup = {}): Scene {
+}: Setup = {}): Promise<Scene> {
   const clock = createVirtualClock(0)
-  const state = { freeAt: 0 as number | undefined, empty: false, budget: 0, applied: true, emptyPages: 0 }
-  const graves: Dead[] = []
+  const state = { freeAt: 0 as number | undefined, empty: false, budget: 0, demand: 0, emptyPages: 0 }
+  const store = createMemoryStore()
+  const ledger = await createLedger({
+    store,
+    clock,
+    room: createMemoryRoom(),
+    boundsFor: () => ({ queueMax: 100_000, waitingMax: 100_000, bytesMax: 1_000_000_000 }),
+  })
   const returned: { readonly at: number; readonly id: string }[] = []
   const queued = { size: 0, critical: 0 }
-  const asked: number[] = []
   const read = { pages: 0, rows: 0 }
   let serial = 0
   const automaticRedrive = createAutomaticRedrive({
@@ -69,32 +77,23 @@ function setUp({
       freeAt: (now: number) => state.freeAt && Math.max(now, state.freeAt),
       isEmpty: () => state.empty,
       mayRepeat: () => state.budget-- > 0,
-      asked: (_: number, count: number) => asked.push(count),
+      asked(_: number, count: number) {
+        state.demand += count
+      },
     } as unknown as Route,
     store: {
-      async deadLetters({ priority, limit, cursor = '' }) {
-        const of = graves.filter((dead) => dead.priority === priority && dead.id > cursor)
-        if (state.emptyPages > 0 && cursor === '') {
-          read.pages += 1
-          return { items: [], nextCursor: '!' }
-        }
-        const items = of.slice(0, limit).map(notificationOf)
+      async deadLetters(query) {
         read.pages += 1
-        read.rows += items.length
-        return { items, nextCursor: of.length > limit ? items.at(-1)!.id : null }
+        if (state.emptyPages > 0 && query.cursor === undefined) return { items: [], nextCursor: '!' }
+        const { cursor, ...first } = query
+        const page = await store.deadLetters(cursor === '!' ? first : query)
+        read.rows += page.items.length
+        return page
       },
     },
     ledger: {
-      counts: () => ({ ...noCounts, dead: deadAtStart }),
-      async commit({ moves = [] }) {
-        if (!state.applied) return { applied: false, conflicts: [] }
-        for (const { after } of moves)
-          graves.splice(
-            graves.findIndex(({ id }) => id === after.id),
-            1,
-          )
-        return { applied: true }
-      },
+      commit: (change) => ledger.commit(change),
+      counts: () => ({ ...ledger.counts(), dead: isDeadAtStart ? 1 : 0 }),
     },
     scheduler: {
       place(notifications) {
@@ -115,14 +114,18 @@ function setUp({
     state,
     returned,
     queued,
-    asked,
     read,
-    bury(count, { priority = 'normal', attempts = 0 } = {}) {
-      for (let index = 0; index < count; index += 1) {
+    async bury(count, { priority = 'normal', attempts = 0 } = {}) {
+      const queued = Array.from({ length: count }, () => {
         serial += 1
-        graves.push({ id: `${priority}-${String(serial).padStart(5, '0')}`, priority, attempts })
-      }
+        const id = `${priority}-${String(serial).padStart(5, '0')}`
+        return someNotification({ id, priority, attempts })
+      })
+      const moves = queued.map((each) => advance(each, [{ at: 0, status: 'dead', reason: 'pool_blocked' }]))
+      await ledger.commit({ accept: queued })
+      await ledger.commit({ moves })
     },
+    dead: () => ledger.counts().dead,
     async ticks(count) {
       const begun = clock.now()
       await clock.runUntil(begun + count * tickMs)
@@ -134,18 +137,12 @@ function setUp({
   }
 }
 
-function notificationOf({ id, priority, attempts }: Dead): Notification {
-  return { id, priority, attempts, status: 'dead', channel: 'email', timeline: [] } as unknown as Notification
-}
-
-const noCounts = Object.fromEntries(statuses.map((status) => [status, 0])) as Record<Status, number>
-
 test('the store is not queried for dead letters until there is one', async () => {
-  const { automaticRedrive, bury, ticks, read, returned } = setUp({ deadAtStart: 0 })
+  const { automaticRedrive, bury, ticks, read, returned } = await setUp({ isDeadAtStart: false })
   automaticRedrive.wake()
   await ticks(20)
   assert.equal(read.pages, 0)
-  bury(1)
+  await bury(1)
   automaticRedrive.note('normal')
   automaticRedrive.wake()
   await ticks(20)
@@ -153,8 +150,8 @@ test('the store is not queried for dead letters until there is one', async () =>
 })
 
 test('the redrive begins at a tenth of the rate and doubles each second, whatever the priorities', async () => {
-  const { automaticRedrive, bury, ticks, returned, asked } = setUp()
-  for (const priority of priorities.toReversed()) bury(30, { priority })
+  const { automaticRedrive, bury, ticks, returned, state, dead } = await setUp()
+  for (const priority of priorities.toReversed()) await bury(30, { priority })
   automaticRedrive.wake()
   const counts = await ticks(40)
   assert.deepEqual(counts.slice(0, 10), Array(10).fill(1))
@@ -162,32 +159,28 @@ test('the redrive begins at a tenth of the rate and doubles each second, whateve
   const ranks = returned.map(({ id }) => priorities.indexOf(id.split('-')[0] as Priority))
   assert.equal(returned.length, 120)
   assert.deepEqual(ranks, ranks.toSorted(), 'most urgent first')
-  assert.deepEqual(asked, Array(120).fill(-1), 'a redriven notification is no new demand')
+  assert.equal(dead(), 0, 'none is dead on record')
+  assert.equal(state.demand, -120, 'a redriven notification is no new demand: the queue counts it again')
 })
 
 test('a process without the role redrives nothing, and begins at a tenth of the rate when it gets it', async () => {
-  const roles: string[] = []
-  let isHolder = false
-  const { automaticRedrive, bury, ticks, read } = setUp({
-    holds(role) {
-      roles.push(role)
-      return isHolder
-    },
+  let holder = 'another'
+  const { automaticRedrive, bury, ticks, dead, read } = await setUp({
+    holds: (role) => role === 'redrive:email' && holder === 'this one',
   })
-  bury(30)
+  await bury(30)
   automaticRedrive.wake()
   await ticks(35)
-  assert.equal(read.pages, 0)
-  assert.deepEqual(new Set(roles), new Set(['redrive:email']))
-  assert.equal(roles.length, 4, 'it looks again every second')
-  isHolder = true
+  assert.equal(dead(), 30)
+  assert.equal(read.pages, 0, 'the store is not asked either')
+  holder = 'this one'
   const counts = await ticks(10)
   assert.deepEqual(counts, [0, 0, 0, 0, 0, 1, 1, 1, 1, 1])
 })
 
 test('queued notifications take room from the redrive, and freed room is used', async () => {
-  const { automaticRedrive, bury, ticks, queued } = setUp({ ratePerSecond: 1_000, leaves: false })
-  bury(100)
+  const { automaticRedrive, bury, ticks, queued } = await setUp({ ratePerSecond: 1_000, leaves: false })
+  await bury(100)
   automaticRedrive.wake()
   assert.deepEqual(await ticks(2), [10, 0])
   queued.size = 0
@@ -196,12 +189,12 @@ test('queued notifications take room from the redrive, and freed room is used', 
 })
 
 test('critical dead letters return while others wait, up to the critical ones in the queue', async () => {
-  const { automaticRedrive, bury, ticks, queued, state, returned } = setUp({
+  const { automaticRedrive, bury, ticks, queued, state, returned } = await setUp({
     ratePerSecond: 1_000,
     leaves: false,
   })
-  bury(20, { priority: 'critical' })
-  bury(20)
+  await bury(20, { priority: 'critical' })
+  await bury(20)
   queued.size = 500
   state.freeAt = 60 * second
   automaticRedrive.wake()
@@ -218,16 +211,16 @@ test('critical dead letters return while others wait, up to the critical ones in
 })
 
 test('one dead letter returns for a probe while all accounts are out', async () => {
-  const { automaticRedrive, bury, ticks, state } = setUp({ ratePerSecond: 10_000, leaves: false })
-  bury(100)
+  const { automaticRedrive, bury, ticks, state } = await setUp({ ratePerSecond: 10_000, leaves: false })
+  await bury(100)
   state.empty = true
   automaticRedrive.wake()
   assert.deepEqual(await ticks(3), [1, 0, 0])
 })
 
 test('the redrive waits for a free account, and looks again at once when accounts change', async () => {
-  const { clock, automaticRedrive, bury, ticks, state, returned } = setUp()
-  bury(10)
+  const { clock, automaticRedrive, bury, ticks, state, returned } = await setUp()
+  await bury(10)
   state.freeAt = 10 * second
   automaticRedrive.wake()
   await clock.runUntil(5 * second)
@@ -246,8 +239,8 @@ test('the redrive waits for a free account, and looks again at once when account
 })
 
 test('the redrive keeps its pace after a busy moment, and starts again after a busy second', async () => {
-  const { clock, automaticRedrive, bury, ticks, state } = setUp({ ratePerSecond: 1_000 })
-  bury(5_000)
+  const { clock, automaticRedrive, bury, ticks, state } = await setUp({ ratePerSecond: 1_000 })
+  await bury(5_000)
   automaticRedrive.wake()
   await ticks(25)
   const [usual] = await ticks(1)
@@ -264,12 +257,12 @@ test('the redrive keeps its pace after a busy moment, and starts again after a b
 })
 
 test('a new dead letter restarts the pace of the redrive', async () => {
-  const { automaticRedrive, bury, ticks } = setUp({ ratePerSecond: 1_000 })
-  bury(20)
+  const { automaticRedrive, bury, ticks } = await setUp({ ratePerSecond: 1_000 })
+  await bury(20)
   automaticRedrive.wake()
   assert.deepEqual(await ticks(4), [10, 10, 0, 0])
   await ticks(30)
-  bury(2_000)
+  await bury(2_000)
   automaticRedrive.wake()
   assert.deepEqual(await ticks(1), [0], 'no dead letter was noted')
   automaticRedrive.note('normal')
@@ -283,8 +276,8 @@ test('a new dead letter restarts the pace of the redrive', async () => {
 })
 
 test('the store is not queried when no dead letters are left', async () => {
-  const { automaticRedrive, bury, ticks, read } = setUp()
-  bury(1)
+  const { automaticRedrive, bury, ticks, read } = await setUp()
+  await bury(1)
   automaticRedrive.wake()
   await ticks(5)
   const { pages } = read
@@ -294,9 +287,9 @@ test('the store is not queried when no dead letters are left', async () => {
 })
 
 test('dead letters without retry budget are skipped page by page, and return when there is budget', async () => {
-  const { automaticRedrive, bury, ticks, state, returned, read } = setUp({ ratePerSecond: 1_000 })
-  bury(600, { attempts: 1 })
-  bury(25)
+  const { automaticRedrive, bury, ticks, state, returned, read } = await setUp({ ratePerSecond: 1_000 })
+  await bury(600, { attempts: 1 })
+  await bury(25)
   automaticRedrive.wake()
   await ticks(12)
   assert.equal(returned.length, 25, 'what was never tried is not held up by them')
@@ -308,9 +301,9 @@ test('dead letters without retry budget are skipped page by page, and return whe
 })
 
 test('a redriven probe reads no page of others once its position is known', async () => {
-  const { automaticRedrive, bury, ticks, state, returned, read } = setUp()
-  bury(600, { attempts: 1 })
-  bury(400)
+  const { automaticRedrive, bury, ticks, state, returned, read } = await setUp()
+  await bury(600, { attempts: 1 })
+  await bury(400)
   state.empty = true
   automaticRedrive.wake()
   await ticks(20)
@@ -322,9 +315,9 @@ test('a redriven probe reads no page of others once its position is known', asyn
 })
 
 test('no more return than the allowance, also when many are read at once', async () => {
-  const { automaticRedrive, bury, ticks } = setUp({ ratePerSecond: 1_000 })
-  bury(40, { attempts: 1 })
-  bury(400)
+  const { automaticRedrive, bury, ticks } = await setUp({ ratePerSecond: 1_000 })
+  await bury(40, { attempts: 1 })
+  await bury(400)
   automaticRedrive.wake()
   const counts = await ticks(10)
   assert.ok(Math.max(...counts) <= 20, `${counts}`)
@@ -332,8 +325,8 @@ test('no more return than the allowance, also when many are read at once', async
 
 for (const count of [1, 3]) {
   test(`${count} dead letters without retry budget are tried again later`, async () => {
-    const { automaticRedrive, bury, ticks, state, returned } = setUp()
-    bury(count, { attempts: 1 })
+    const { automaticRedrive, bury, ticks, state, returned } = await setUp()
+    await bury(count, { attempts: 1 })
     automaticRedrive.wake()
     await ticks(5)
     assert.equal(returned.length, 0)
@@ -344,8 +337,8 @@ for (const count of [1, 3]) {
 }
 
 test('the pace does not grow while the queue is longer than the allowance', async () => {
-  const { automaticRedrive, bury, ticks, queued } = setUp({ ratePerSecond: 1_000 })
-  bury(1_000)
+  const { automaticRedrive, bury, ticks, queued } = await setUp({ ratePerSecond: 1_000 })
+  await bury(1_000)
   queued.size = 500
   automaticRedrive.wake()
   await ticks(40)
@@ -354,8 +347,8 @@ test('the pace does not grow while the queue is longer than the allowance', asyn
 })
 
 test('a stop waits for dead letters that are returning, and none returns after it', async () => {
-  const { clock, automaticRedrive, bury, returned } = setUp()
-  bury(10)
+  const { clock, automaticRedrive, bury, returned } = await setUp()
+  await bury(10)
   automaticRedrive.wake()
   let stopped = false
   const stop = automaticRedrive.stop().then(() => {
@@ -365,7 +358,7 @@ test('a stop waits for dead letters that are returning, and none returns after i
   assert.equal(stopped, false)
   await clock.settle()
   assert.equal(await stop, 1)
-  const waiting = setUp()
+  const waiting = await setUp()
   waiting.state.freeAt = 60 * second
   waiting.state.empty = true
   waiting.automaticRedrive.wake()
@@ -379,9 +372,9 @@ test('a stop waits for dead letters that are returning, and none returns after i
 })
 
 test('an early, empty page does not end the redrive: later pages are read, then the store is left alone', async () => {
-  const { state, automaticRedrive, bury, returned, read, ticks } = setUp()
+  const { state, automaticRedrive, bury, returned, read, ticks } = await setUp()
   state.emptyPages = 1
-  bury(3)
+  await bury(3)
   automaticRedrive.note('normal')
   automaticRedrive.wake()
   await ticks(20)

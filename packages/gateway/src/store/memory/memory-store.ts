@@ -208,7 +208,11 @@ export class MemoryStore implements Store {
     const found = tenants
       .flatMap((tenant) => this.#of(tenant, undefined))
       .filter((row) => isDeadLetter(row, query))
-    return page(found.sort(byId), query.cursor, query.limit)
+    found.sort(byId)
+    // The row that a cursor names may have returned from the dead since: its page is over all the same.
+    const hasLeft = tenants.some((tenant) => this.#tenants.get(tenant)?.has(query.cursor ?? '') === true)
+    const after = hasLeft ? found.filter(({ id }) => id > query.cursor!) : undefined
+    return page(after ?? found, after === undefined ? query.cursor : undefined, query.limit)
   }
 
   async scan(query: ScanQuery): Promise<Page<Notification>> {
