@@ -216,4 +216,10 @@ export const sabotages: readonly Sabotage[] = [
     from: 'const kept = { ...notification }',
     to: 'const kept = notification',
   },
+  {
+    name: 'kept-twice-after-moving-up',
+    file: 'admission/move-up-writer.ts',
+    from: 'scheduler.place([{ ...before }])',
+    to: 'scheduler.place([before])',
+  },
 ]
