@@ -96,6 +96,15 @@ export function mayNotMigrate(
   )
 }
 
+/** The way out where a certificate was refused, by the code of Node's TLS; undefined for another error. */
+function certificateFault(code: unknown): string | undefined {
+  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID')
+    return 'It is for another host: name the host as the certificate does, or ask for its authority only (sslmode=verify-ca).'
+  if (typeof code === 'string' && /CERT|SIGNATURE|ISSUER/.test(code))
+    return 'Name the file of its authority in sslrootcert, and check that certificate and clock are right.'
+  return undefined
+}
+
 /** The error that keeps the gateway from starting, with the way out. */
 export function startFault(error: unknown, address: PostgresAddress): Error {
   if (error instanceof SluiceError) return error
@@ -112,6 +121,9 @@ export function startFault(error: unknown, address: PostgresAddress): Error {
       `PostgreSQL refuses the user "${user}" at ${shown}: ${said}. Check user and password of "store" (SLUICE_STORE, SLUICE_STORE_FILE), and pg_hba.conf of the server.`,
     )
   if (code === '42501') return noRight(address, said, error)
+  const certificate = certificateFault((error as { code?: unknown }).code)
+  if (certificate !== undefined)
+    return refuse(`The certificate of PostgreSQL at ${shown} does not hold: ${said}. ${certificate}`)
   if (code === undefined)
     return refuse(
       `PostgreSQL cannot be reached at ${shown}: ${said}. Check that it runs, host and port of "store", the network, and sslmode.`,
