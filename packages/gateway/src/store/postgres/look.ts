@@ -3,6 +3,7 @@ import type { PostgresAddress } from './address.ts'
 import { type Connection, connect, type Db } from './connection.ts'
 import { inspect } from './migrate.ts'
 import { mayNotMigrate, noRight, startFault } from './postgres-errors.ts'
+import { checkSessions } from './sessions.ts'
 
 /**
  * Connects, and describes the server and the schema in a sentence.
@@ -13,6 +14,7 @@ export async function lookAt(address: PostgresAddress): Promise<string> {
   let connection: Connection | undefined
   try {
     connection = await connect(address)
+    await checkSessions(connection, address)
     const { version, schemaVersion, known, missing, owner, mayMigrate } = await inspect(connection, address)
     if (missing.length > 0 && !mayMigrate)
       throw mayNotMigrate(address, { owner, steps: schemaVersion, all: known })

@@ -4,6 +4,7 @@ import type { PostgresAddress } from './address.ts'
 import { type Connection, connect } from './connection.ts'
 import { migrate } from './migrate.ts'
 import { startFault } from './postgres-errors.ts'
+import { checkSessions } from './sessions.ts'
 
 const keyBytes = 32
 
@@ -19,6 +20,7 @@ export async function readSecrets(
   let connection: Connection | undefined
   try {
     connection = await connect(address)
+    await checkSessions(connection, address)
     await migrate(connection, address)
     for (const [name, own] of wanted)
       await connection.query('INSERT INTO secret VALUES ($1, 1, $2) ON CONFLICT DO NOTHING', [

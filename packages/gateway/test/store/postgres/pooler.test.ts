@@ -1,0 +1,66 @@
+/** A pooling proxy before PostgreSQL: by session it serves, by transaction it is refused at the start. */
+import assert from 'node:assert/strict'
+import { spawn, spawnSync } from 'node:child_process'
+import { chmodSync, chownSync, writeFileSync } from 'node:fs'
+import { createConnection } from 'node:net'
+import { join } from 'node:path'
+import { after, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { findCommand } from '../../../../../scripts/services/install.ts'
+import { needs } from '../../../../../scripts/services/needs.ts'
+import { freePort } from '../../../../../scripts/services/port.ts'
+import { temporaryFolder } from '../../config/folder.ts'
+import { dropSchemas, schemaUrl } from './database.ts'
+import { sluice } from './sluice.ts'
+
+const pgbouncer = findCommand('pgbouncer')
+const options = needs('postgres')
+const skip = pgbouncer === undefined ? 'pgbouncer is not installed (Debian: pgbouncer)' : options.skip
+
+describe('a pooling proxy before PostgreSQL', { ...options, ...(skip === undefined ? {} : { skip }) }, () => {
+  after(dropSchemas)
+  for (const [mode, status] of [
+    ['transaction', 2],
+    ['session', 0],
+  ] as const)
+    test(`a proxy that pools by ${mode} ${status === 0 ? 'serves' : 'is refused at the start'}`, async (t) => {
+      const folder = temporaryFolder(t)
+      const server = new URL(process.env.SLUICE_TEST_POSTGRES!)
+      const port = await freePort()
+      const file = join(folder, 'pgbouncer.ini')
+      writeFileSync(join(folder, 'users'), '"postgres" ""\n')
+      writeFileSync(
+        file,
+        `[databases]\npostgres = host=${server.hostname} port=${server.port}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = ${port}\nauth_type = any\npool_mode = ${mode}\nunix_socket_dir =\nlogfile = ${folder}/log\n`
+          .replace('auth_type = any', `auth_type = trust\nauth_file = ${folder}/users`)
+          .replace(`host=${server.hostname}`, `host=${server.hostname} user=postgres`),
+      )
+      const isRoot = process.getuid?.() === 0
+      if (isRoot) {
+        // It refuses to run as root.
+        const uid = Number(spawnSync('id', ['-u', 'postgres'], { encoding: 'utf8' }).stdout)
+        chmodSync(folder, 0o755)
+        chownSync(folder, uid, uid)
+      }
+      const child = isRoot
+        ? spawn(pgbouncer!, ['-u', 'postgres', file], { stdio: 'ignore' })
+        : spawn(pgbouncer!, [file], { stdio: 'ignore' })
+      t.after(() => child.kill('SIGKILL'))
+      for (let tries = 0; tries < 100 && !(await answers(port)); tries += 1) await sleep(50)
+      const url = new URL(schemaUrl(mode))
+      url.port = String(port)
+      for (const command of status === 0 ? ['check', 'hash x'] : ['check', 'serve']) {
+        const result = sluice(command.split(' '), { SLUICE_STORE: url.href, SLUICE_HTTP_PORT: '0' })
+        assert.equal(result.status, status, `${command}: ${result.err}`)
+        if (status === 2) assert.match(result.err, /are pooled by transaction: .+ pool_mode = session/)
+      }
+    })
+})
+
+/** True where the port takes connections. */
+function answers(port: number): Promise<boolean> {
+  const socket = createConnection(port, '127.0.0.1')
+  return new Promise<boolean>((resolve) => {
+    socket.on('connect', () => resolve(true)).on('error', () => resolve(false))
+  }).finally(() => socket.destroy())
+}
