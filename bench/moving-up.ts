@@ -69,15 +69,23 @@ async function settled(gateway: Gateway, last: { readonly id: string }): Promise
   }
 }
 
-/** Until it is so, ms. */
-async function until(isSo: () => Promise<boolean>): Promise<number> {
-  const from = performance.now()
+/** Nothing is waited for longer than this, ms. */
+const waitMsMax = 100_000
+
+/** Waits until it is so; returns ms since `from`, or undefined where it takes too long. */
+async function until(isSo: () => Promise<boolean>, from = performance.now()): Promise<number | undefined> {
+  const began = performance.now()
   while (!(await isSo())) {
-    if (performance.now() - from > 100_000) return Number.POSITIVE_INFINITY
+    if (performance.now() - began > waitMsMax) return undefined
     await sleep(2)
   }
   return performance.now() - from
 }
+
+const msText = (ms: number | undefined): string =>
+  ms === undefined ? `not within ${waitMsMax / 1_000} s` : `after ${ms.toFixed(0)} ms`
+const secondsText = (ms: number | undefined): string =>
+  ms === undefined ? msText(ms) : `after ${(ms / 1_000).toFixed(1)} s`
 
 interface Meanwhile {
   readonly stop: () => Promise<void>
@@ -159,13 +167,12 @@ async function cancelOne(): Promise<readonly Waiting[]> {
   await sleep(200)
   const from = performance.now()
   await gateway.gate.cancel('default', first!.id)
-  const firstMs = await until(async () => (await dueAt(gateway, second!)) < second!.dueAt)
-  await until(async () => (await dueAt(gateway, last)) < last.dueAt)
-  const allMs = performance.now() - from
+  const firstMs = await until(async () => (await dueAt(gateway, second!)) < second!.dueAt, from)
+  const allMs = await until(async () => (await dueAt(gateway, last)) < last.dueAt, from)
   await meanwhile.stop()
   lag.disable()
   console.log(
-    `a cancellation: the first who waits has the place after ${firstMs.toFixed(0)} ms, all ${line.length} have moved after ${(allMs / 1_000).toFixed(1)} s`,
+    `a cancellation: the first who waits has the place ${msText(firstMs)}, all ${line.length} have moved ${secondsText(allMs)}`,
   )
   console.log(newcomersText(meanwhile, lag, await overtakers(gateway, last, meanwhile.newcomers)))
   const stopping = performance.now()
@@ -185,10 +192,8 @@ async function startWider(line: readonly Waiting[]): Promise<void> {
   // A notification that is due sooner may leave before it moves.
   const soon = Date.now() + 15_000
   const from = performance.now()
-  const hasMoved = async (before: Waiting, byMs: number): Promise<number> => {
-    await until(async () => (await dueAt(gateway, before)) < before.dueAt - byMs)
-    return performance.now() - from
-  }
+  const hasMoved = (before: Waiting, byMs: number): Promise<number | undefined> =>
+    until(async () => (await dueAt(gateway, before)) < before.dueAt - byMs, from)
   const later = line.filter(({ dueAt }) => dueAt > soon)
   const last = later.at(-1)!
   const [firstMs, nextMs] = await Promise.all([hasMoved(later[0]!, 0), hasMoved(later[200]!, 60_000)])
@@ -196,7 +201,7 @@ async function startWider(line: readonly Waiting[]): Promise<void> {
   await meanwhile.stop()
   lag.disable()
   console.log(
-    `a policy twice as wide: opened in ${openedMs.toFixed(0)} ms; the first has moved ${firstMs.toFixed(0)} ms after the start, the 200th after ${nextMs.toFixed(0)} ms, the last after ${(allMs / 1_000).toFixed(1)} s`,
+    `a policy twice as wide: opened in ${openedMs.toFixed(0)} ms; since the start the first has moved ${msText(firstMs)}, the 200th ${msText(nextMs)}, the last ${secondsText(allMs)}`,
   )
   const rss = (process.memoryUsage.rss() / 2 ** 20).toFixed(0)
   const overtaken = await overtakers(gateway, last, meanwhile.newcomers)

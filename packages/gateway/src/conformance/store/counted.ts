@@ -81,4 +81,20 @@ export function countedNotifications(test: Test): void {
     assert.deepEqual(await read(100), [ids([left, due, later, soon])])
     assert.deepEqual(await read(2), [ids([left]), ids([due, later]), ids([soon, last]), ids([collecting])])
   })
+
+  test('reads the old dead letters of a recipient that are due again within the time of its limits', async (store) => {
+    const old = { createdAt: epoch - 90_000 }
+    const [due, over, waiting] = [old, old, old].map(someNotification) as [
+      Notification,
+      Notification,
+      Notification,
+    ]
+    await must(store, { accept: [due, over, waiting] })
+    const died = (before: Notification, dueAt: number) =>
+      advance(before, [{ at: old.createdAt, status: 'dead', reason: 'shed' }], { dueAt })
+    await must(store, { moves: [died(due, epoch + 9_000), died(over, epoch - 80_000)] })
+    const query = { tenant: 'acme', recipient: 'user-1', since: epoch - 60_000, limit: 10 }
+    assert.deepEqual(ids((await store.counted(query)).items), ids([due, waiting]))
+    assert.deepEqual(ids(await store.admissions(query)), ids([due]))
+  })
 }

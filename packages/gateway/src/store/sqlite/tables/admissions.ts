@@ -33,7 +33,7 @@ export function prepareAdmissions(db: DatabaseSync, register: RecipientIndex): A
     WHERE n.tenant = ?3 AND n.recipient = ?4
       AND (s.fired_at IS NOT NULL OR s.suspect_at IS NOT NULL OR s.status NOT IN (7, 9, 10))
       AND (n.created_at >= ?5 OR s.fired_at >= ?5 OR s.suspect_at >= ?5
-        OR s.status IN (1, 3, 4) AND s.due_at >= ?5)
+        OR s.status IN (1, 3, 4, 5) AND s.due_at >= ?5)
     ORDER BY ${counted} DESC, n.seq DESC LIMIT ?6`)
   // A notification that a tenant's limit delayed counts when it leaves the throttle queue, however long ago it was
   // accepted. Without INDEXED BY the planner reads all states, because they come in the order in which it merges the
@@ -54,7 +54,8 @@ export function prepareAdmissions(db: DatabaseSync, register: RecipientIndex): A
     FROM ${rowsOf} r CROSS JOIN notifications n USING (seq) CROSS JOIN states s USING (seq)
     WHERE r.seq > ?6 AND n.tenant = ?3 AND n.recipient = ?4
       AND (s.fired_at IS NOT NULL OR s.suspect_at IS NOT NULL OR s.status NOT IN (7, 9, 10))
-      AND (n.created_at >= ?5 OR s.fired_at >= ?5 OR s.suspect_at >= ?5 OR s.status IN (1, 2, 3, 4))
+      AND (n.created_at >= ?5 OR s.fired_at >= ?5 OR s.suspect_at >= ?5 OR s.status IN (1, 2, 3, 4)
+        OR s.status = 5 AND s.due_at >= ?5)
     ORDER BY r.seq`)
   // A page examines a bounded stretch of the index, however few of its rows count.
   const behind = 'n.tenant = :tenant AND n.created_at >= :at AND (n.created_at > :at OR n.seq > :seq)'
