@@ -75,17 +75,17 @@ local function leave(name, id)
   local module = moduleOf(name)
   local arrival, _, rank = entryOf(module, id)
   if not arrival then return end
-  -- A place that has come goes with its entry: whoever got it would pass now and count then.
+  -- A place that has come goes with its entry: whoever got it would pass now and count then. All close up.
   local hasCome = at(module.places, rank) <= now
   local freed = removeAt(module.places, hasCome and rank or module.places.length)
   take(module, freed)
   stepOut(module, id, arrival)
-  moveUp(freed)
+  if hasCome then left = min(left, freed) else moveUp(freed) end
 end
 
 local function uncount(name, t)
   local module = moduleOf(name)
-  if module and take(module, t) then moveUp(t) end
+  if module and take(module, t) then left = min(left, t) end
 end
 
 local function rowsOf(rows, windows, list, from)
@@ -267,5 +267,6 @@ elseif operation == 'take back' then
 elseif operation == 'promoted' then
   answer = takePromoted()
 end
+closeUp()
 save()
 return { 'ok', generation, answer, nextPromotion() }

@@ -21,6 +21,8 @@ local abandonedMs = 3600000
 local repeatedMs, repeatedMax = 10000, 500
 -- More moves are left to the next operation: no entry is ever moved to a later place.
 local movesMax = 256
+-- See throttle-queue.ts.
+local closedUpMax = 100
 local fillMs, idleMs, arrivalGap = 2000, 86400000, 1024
 
 local keptMs = 0
@@ -255,3 +257,49 @@ local function moveUp(freed)
   end
 end
 
+-- Places all again whose places are still to come: see throttle-queue.ts.
+local function placeAgain()
+  local all, order = {}, {}
+  for _, number in ipairs(head.waiting) do
+    local module = moduleAt(number)
+    local before, come = {}, countUntil(module.places, now)
+    for rank = 1, module.places.length do
+      before[rank] = at(module.places, rank)
+      if rank > come then
+        order[#order + 1] = { module = module, at = before[rank], arrival = at(module.ids, rank) }
+      end
+    end
+    all[#all + 1] = { module = module, before = before, come = come }
+  end
+  local function takeBack()
+    for _, of in ipairs(all) do
+      local places = of.module.places
+      while places.length > of.come do take(of.module, removeAt(places, places.length)) end
+    end
+  end
+  local function place(module, t)
+    put(module, t)
+    insert(module.places, t)
+  end
+  takeBack()
+  table.sort(order, function(a, b) return a.at < b.at or a.at == b.at and a.arrival < b.arrival end)
+  for _, entry in ipairs(order) do place(entry.module, (placeOf(entry.module, now))) end
+  local isLater = false
+  for _, of in ipairs(all) do
+    for rank, old in ipairs(of.before) do isLater = isLater or at(of.module.places, rank) > old end
+  end
+  if not isLater then return end
+  takeBack()
+  for _, entry in ipairs(order) do place(entry.module, entry.at) end
+end
+
+-- The least of the places that had come and are free, behind which all close up at the end of the operation.
+local left = never
+local function closeUp()
+  if left == never then return end
+  local size, freed = 0, left
+  left = never
+  for _, number in ipairs(head.waiting) do size = size + moduleAt(number).places.length end
+  if size > 0 and size <= closedUpMax then placeAgain() end
+  moveUp(freed)
+end

@@ -21,6 +21,7 @@ export function createMemoryThrottle(options: ThrottleQueuesOptions): ThrottleSt
   function change<T>(tenant: string, work: (queue: ThrottleQueue | undefined) => T): T | Promise<T> {
     return ask(tenant, (queue) => {
       const result = work(queue)
+      queue?.closeUp(clock.now())
       queues.rearm(tenant)
       return result
     })
@@ -49,7 +50,7 @@ export function createMemoryThrottle(options: ThrottleQueuesOptions): ThrottleSt
       change(tenant, (queue) => {
         for (const { id, module, place } of requests.toReversed())
           if (place.waits) queue?.leave(module, id, clock.now())
-          else queue?.uncount(module, place.at, clock.now())
+          else queue?.uncount(module, place.at)
       }),
     turn: (tenant, requests) =>
       change(tenant, (queue) => {

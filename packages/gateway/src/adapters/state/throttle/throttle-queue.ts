@@ -12,47 +12,19 @@
  * new place starts at the last place of its module and at the first time that is free for the tenant, which is
  * remembered: it visits about as many times as the widest limit counts, however long the queue is.
  */
-import type { Window } from '@sluice/limits'
 import type { ThrottlePlace, WindowUse } from '../../../throttle-port.ts'
 import { countUntil, forget, insert, remove } from './sorted.ts'
+import type { Counted, ModuleQueue, RestoredEntry, ThrottleLimits } from './throttle-limits.ts'
 import { freeUnder, useOf } from './windows.ts'
 
-export interface ThrottleLimits {
-  /** Windows over all modules of the tenant together; empty means unlimited. */
-  readonly tenant: readonly Window[]
-  /** Windows of each module. */
-  readonly module: readonly Window[]
-  /** Every window is kept this much longer, ms. */
-  readonly marginMs: number
-}
-
-/** An entry that was in the queue before a restart. */
-export interface RestoredEntry {
-  readonly id: string
-  readonly module: string
-  /** The stored place, epoch ms. */
-  readonly at: number
-  /** The time when the scheduler polls it: its place, or its expiry where that is earlier. */
-  readonly dueAt: number
-}
-
-/** An entry that has passed, or passes without being delayed. */
-export interface Counted {
-  readonly module: string
-  readonly at: number
-}
-
-interface ModuleQueue {
-  /** Times of passed and waiting entries, sorted. */
-  readonly log: number[]
-  readonly ids: string[]
-  /** Sorted; as many as `ids`. */
-  readonly places: number[]
-  /** The stored due time of each entry. */
-  readonly dues: number[]
-}
+export type { Counted, RestoredEntry, ThrottleLimits }
 
 const never = Number.POSITIVE_INFINITY
+/**
+ * Entries that are placed again when a place that has come is free: some 3 ms of a Redis. Among more, one place is a
+ * moment.
+ */
+const closedUpMax = 100
 const noModule: ModuleQueue = { log: [], ids: [], places: [], dues: [] }
 
 export class ThrottleQueue {
@@ -66,6 +38,8 @@ export class ThrottleQueue {
   /** No time from `since` up to `until` is free for the tenant. */
   #full = { since: never, until: -never }
   #newest = -never
+  /** The least place that had come and was left since `closeUp`; `never` where none was. */
+  #left = never
   #size = 0
   #modulesMax = 1_000
 
@@ -91,9 +65,9 @@ export class ThrottleQueue {
   }
 
   /** Uncounts an entry that passed at that time and was not accepted. */
-  uncount(module: string, at: number, now: number): void {
+  uncount(module: string, at: number): void {
     const queue = this.#modules.get(module)
-    if (queue !== undefined && this.#take(queue, at)) this.moveUp(now, at)
+    if (queue !== undefined && this.#take(queue, at)) this.#left = Math.min(this.#left, at)
   }
 
   /** Counts a new entry that passes now, or puts it into the queue. */
@@ -153,7 +127,7 @@ export class ThrottleQueue {
 
   /**
    * Removes an entry before its turn: the entries behind it move up. A place that has come already goes with its entry,
-   * since whoever got it would pass now and count then.
+   * since whoever got it would pass now and count then: all `closeUp`.
    */
   leave(module: string, id: string, now: number): boolean {
     const queue = this.#waiting.get(module)
@@ -163,7 +137,8 @@ export class ThrottleQueue {
     const [freed] = queue.places.splice(hasCome ? index : -1, 1)
     this.#take(queue, freed!)
     this.#leave(module, queue, index)
-    this.moveUp(now, freed!)
+    if (hasCome) this.#left = Math.min(this.#left, freed!)
+    else this.moveUp(now, freed!)
     return true
   }
 
@@ -257,6 +232,43 @@ export class ThrottleQueue {
     }
   }
 
+  /**
+   * Closes the gaps of places that had come and are free since the last call; to be called once behind all entries that
+   * leave together. Such a gap is shorter than a window: no single place fits into it, and all together move by it.
+   */
+  closeUp(now: number): void {
+    if (this.#left === never) return
+    const left = this.#left
+    this.#left = never
+    if (this.#size > 0 && this.#size <= closedUpMax) this.#placeAgain(now)
+    this.moveUp(now, left)
+  }
+
+  /** Places all entries again whose places are still to come, in the order of these. */
+  #placeAgain(now: number): void {
+    const all = [...this.#waiting.values()].map((queue) => {
+      const { ids, places } = queue
+      return { queue, ids, before: [...places], come: countUntil(places, now) }
+    })
+    const takeBack = (): void => {
+      for (const { queue, come } of all) for (const at of queue.places.splice(come)) this.#take(queue, at)
+    }
+    const order = all.flatMap(({ queue, ids, before, come }) =>
+      before.slice(come).map((at, index) => ({ queue, at, id: ids[come + index]! })),
+    )
+    takeBack()
+    for (const { queue } of order.sort((a, b) => a.at - b.at || (a.id < b.id ? -1 : 1)))
+      this.#place(queue, this.#placeOf(queue, now).at)
+    if (all.every(({ queue, before }) => queue.places.every((at, index) => at <= before[index]!))) return
+    takeBack()
+    for (const { queue, at } of order) this.#place(queue, at)
+  }
+
+  #place(queue: ModuleQueue, at: number): void {
+    this.#put(queue, at)
+    queue.places.push(at)
+  }
+
   /** Returns the earliest time for a module's last entry if its current place were free. */
   #withoutLast(queue: ModuleQueue, from: number): number {
     const last = queue.places.at(-1)!
@@ -312,8 +324,7 @@ export class ThrottleQueue {
     for (const { module, at: promised } of order) {
       const queue = this.#module(module)
       const { at } = this.#placeOf(queue, now)
-      this.#put(queue, at)
-      queue.places.push(at)
+      this.#place(queue, at)
       const own = promises.get(queue) ?? []
       own.push(promised)
       promises.set(queue, own)

@@ -25,6 +25,10 @@ export interface DifferentialOptions {
 
 const tenant = 'acme'
 const marginMs = 20
+/** No answer of Redis takes longer on a busy machine, ms. */
+const answerMsMax = 120_000
+/** Steps of the clock within one wait: more would mean that a timer is armed again and again for the same instant. */
+const stepsMax = 20_000
 
 /** Runs one world; returns the number of operations that were compared. */
 export async function compareThrottles(options: DifferentialOptions): Promise<number> {
@@ -61,9 +65,23 @@ export async function compareThrottles(options: DifferentialOptions): Promise<nu
   /** Asks both sides the same, and compares the answers. */
   async function both<T>(name: string, question: (state: ThrottleState) => T | Promise<T>): Promise<T> {
     const expected = await question(memory)
-    const answer = await question(random.pick(fleet))
+    const answer = await answered(name, question(random.pick(fleet)))
     assert.deepEqual(plain(answer), plain(expected), `${name}, seed ${seed}`)
     return answer
+  }
+
+  /** Fails where an answer does not come, and names the seed. */
+  async function answered<T>(name: string, answer: T | Promise<T>): Promise<T> {
+    let timer: NodeJS.Timeout | undefined
+    const tooLong = new Promise<never>((_, reject) => {
+      const error = new Error(`${name} is not answered within ${answerMsMax} ms, seed ${seed}`)
+      timer = setTimeout(reject, answerMsMax, error)
+    })
+    try {
+      return await Promise.race([answer, tooLong])
+    } finally {
+      clearTimeout(timer)
+    }
   }
 
   function accept(request: ThrottleRequest, place: ThrottlePlace): void {
@@ -171,11 +189,13 @@ export async function compareThrottles(options: DifferentialOptions): Promise<nu
     const ms = random.once(20)
       ? random.between(20_000, 200_000)
       : random.pick([0, 1, 19, 20, 300, 1_000, 4_321])
-    for (const end = clock.now() + ms; ; ) {
+    const end = clock.now() + ms
+    for (let steps = 0; ; steps += 1) {
+      assert.ok(steps < stepsMax, `the clock does not pass ${clock.now()}, seed ${seed}`)
       const dues = isPrompt ? Array.from(record.waits.values(), ({ dueAt }) => dueAt) : []
       await clock.runUntil(Math.min(end, clock.next() ?? end, Math.max(clock.now(), Math.min(end, ...dues))))
       // Answered behind what was asked when timers ran, before the clock moves on.
-      await Promise.all(fleet.map((state) => state.use(tenant, 'a')))
+      await answered('use', Promise.all(fleet.map((state) => state.use(tenant, 'a'))))
       await clock.settle()
       const due = await promotedNow()
       if (isPrompt) for (const { id, dueAt } of record.waits.values()) if (dueAt <= clock.now()) due.add(id)

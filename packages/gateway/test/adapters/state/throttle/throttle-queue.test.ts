@@ -85,6 +85,7 @@ function arrive(run: Run): void {
 /** Removes an entry: entries behind it in its module move up, and the free place goes to an entry that gains by it. */
 function depart(run: Run, gone: One): void {
   assert.equal(run.queue.leave(gone.module, gone.id, run.now), true)
+  run.queue.closeUp(run.now)
   run.everybody = run.everybody.filter((one) => one !== gone)
   run.waiting = run.waiting.filter((one) => one !== gone)
   readPlaces(run)
@@ -207,6 +208,7 @@ test('nobody gets a place that has come already: it would count then, and pass b
   // Its commit is refused, because it was cancelled meanwhile.
   queue.putBack('a', '1', turn.at)
   assert.ok(queue.leave('a', '1', 1_015))
-  assert.equal(queue.placeOf('a', '2'), 1_020)
-  assert.equal(queue.placeOf('a', '3'), 1_030)
+  queue.closeUp(1_015)
+  assert.equal(queue.placeOf('a', '2'), 1_015, 'now, and not 1,010')
+  assert.equal(queue.placeOf('a', '3'), 1_025, 'and those behind it close up')
 })
