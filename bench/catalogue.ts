@@ -72,6 +72,10 @@ export const studies = {
     what: 'the embedded store in the owner’s thread and in one of its own',
     options: { rounds: 5, seconds: 2, pace: 3_000, folder: tmpdir() },
   },
+  postgres: {
+    what: 'the store on PostgreSQL beside plain INSERTs, and what one call of it takes',
+    options: { rounds: 5, seconds: 3, pace: 1_000 },
+  },
   'store-full': {
     what: 'the embedded store with a million waiting, beside an empty one',
     options: { rounds: 5, rows: 5_000, full: 1_000_000, folder: tmpdir() },
