@@ -250,6 +250,7 @@ const gateway: readonly ImportRow[] = [
       'scheduler/',
       'store/',
       'version.ts',
+      'registration-port.ts',
       ...core,
     ],
   },

@@ -162,12 +162,7 @@ export const nothingIsDead: Check = {
  */
 const builtAhead: Readonly<Record<string, readonly string[]>> = {
   // No configuration key leads to the state in Redis, and to several processes, before all of it is there (decision 0031).
-  'packages/gateway': [
-    'adapters/state/redis/',
-    'delivery/accounts/fleet-',
-    'store/postgres/fleet/',
-    'config/state-address.ts',
-  ],
+  'packages/gateway': ['adapters/state/redis/', 'delivery/accounts/fleet-', 'config/state-address.ts'],
 }
 
 function deadFiles(tree: Tree, folder: string): Fault[] {

@@ -6,6 +6,7 @@
 
 import { createAdmission } from './composition/admission.ts'
 import { createDispatch } from './composition/dispatch.ts'
+import { openFleet } from './composition/fleet.ts'
 import { createGatewayServer } from './composition/http-server.ts'
 import { liveLinks, liveTemplates } from './composition/live.ts'
 import { createPolicyPreview, type PolicyPreview } from './composition/policy-preview.ts'
@@ -60,9 +61,9 @@ export interface Gateway {
 
 export async function createGateway(config: Config, parts: GatewayParts = {}): Promise<Gateway> {
   const secretKeys = await secretKeysOf(config)
-  const context = runtimeContextOf(config, parts, secretKeys)
-  const { policy, clock, log, members, notifier } = context
-  const onError = context.errorsOf('gateway')
+  const alone = runtimeContextOf(config, parts, secretKeys)
+  const { policy, clock, log, notifier } = alone
+  const onError = alone.errorsOf('gateway')
 
   // Before the store is opened: a mistake in them leaves nothing open.
   const texts = liveTemplates(parts.templates ?? loadTemplates(config))
@@ -70,7 +71,10 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   const templates = texts.part
   const links = signedLinks.part
   let inForce = config
-  const server = createGatewayServer(context)
+  const server = createGatewayServer(alone)
+  const fleet = await openFleet(alone)
+  const context = fleet === undefined ? alone : { ...alone, fleet, members: fleet.members }
+  const { members } = context
   const record = await openStorage(context, server.timeCommit)
   const { store, ledger } = record
   // Time is measured from here on: the time of the process before was not known earlier.
@@ -172,6 +176,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     async start() {
       const url = await server.open({
         record,
+        fleet,
         admission,
         dispatch,
         templates,
@@ -212,6 +217,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       const isSettled = (await Promise.all([holdWalk.stop(), gate.movingUp.stop()])).every(Boolean)
       await unserved.stop()
       await Promise.all([queue.close(), state.close(), members.close(), notifier.close()])
+      await fleet?.state.close()
       const left = waitingOf(ledger)
       await record.close(isSettled)
       if (isServing)

@@ -41,6 +41,8 @@ export interface TakenRoom {
 export type RoomTaken = TakenRoom | { readonly full: keyof Occupancy; readonly used: number }
 
 export interface RoomState {
+  /** True where the room of several processes is filled from the record: nothing is counted at the start of one. */
+  readonly isShared?: true
   /** Counts what this process has put on record, or taken off it. */
   count(tenant: string, by: Partial<Occupancy>): void
   /**

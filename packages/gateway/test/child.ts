@@ -62,6 +62,8 @@ export interface SiteOptions {
   readonly policy?: object
   /** Holds everything. @defaultValue a temporary one, removed with the test */
   readonly folder?: string
+  /** The program that serves the configuration. @defaultValue the launcher of the product */
+  readonly program?: string
   /** More of its environment. */
   readonly env?: Readonly<Record<string, string>>
 }
@@ -83,7 +85,9 @@ export async function createSite(t: Cleanup, options: SiteOptions = {}): Promise
   let log = ''
 
   function launch(): ChildProcess {
-    const started = spawn(process.execPath, [launcher, 'serve', '--config', join(folder, 'sluice.yaml')], {
+    const program =
+      options.program === undefined ? [launcher] : ['--conditions=sluice-source', options.program]
+    const started = spawn(process.execPath, [...program, 'serve', '--config', join(folder, 'sluice.yaml')], {
       cwd: folder,
       env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', ...options.env },
       stdio: ['ignore', 'pipe', 'pipe'],

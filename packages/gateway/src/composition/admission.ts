@@ -33,7 +33,18 @@ import type { Storage } from './storage.ts'
 export type Admission = ReturnType<typeof createAdmission>
 
 export function createAdmission(
-  { config, policy: livePolicy, parts, clock, random, members, notifier, log, errorsOf }: RuntimeContext,
+  {
+    config,
+    policy: livePolicy,
+    parts,
+    clock,
+    random,
+    members,
+    notifier,
+    log,
+    errorsOf,
+    fleet,
+  }: RuntimeContext,
   record: Storage,
 ) {
   const { store, ledger, recipients, contents, holds } = record
@@ -69,17 +80,14 @@ export function createAdmission(
   )
 
   // The limits of tenants and modules, and the release of everything reserved in any limit.
-  const memoryThrottle = createMemoryThrottle({
-    store,
-    clock,
-    marginMs,
-    ratesOf: (tenant) => {
-      const { rate, modules } = tenantOf(config.tenants, tenant)
-      return { tenant: rate.windows, module: modules.windows }
-    },
-    onError,
-  })
-  const throttleState = parts.wrapThrottle?.(memoryThrottle) ?? memoryThrottle
+  const ratesOf = (tenant: string) => {
+    const { rate, modules } = tenantOf(config.tenants, tenant)
+    return { tenant: rate.windows, module: modules.windows }
+  }
+  const ownThrottle =
+    fleet?.state.throttle({ ratesOf, marginMs }) ??
+    createMemoryThrottle({ store, clock, marginMs, ratesOf, onError })
+  const throttleState = parts.wrapThrottle?.(ownThrottle) ?? ownThrottle
   const throttle = createTenantThrottle({ state: throttleState, clock, policy })
   const releaseHolds = createReleaseHolds({ limiter, state, recipients, policy, throttle })
   const pauseNewcomers = createNewcomerPause({ policy, recipients, state })

@@ -19,6 +19,7 @@ import type { Templates, Tokens } from '../ports.ts'
 import type { PoolReport, ThrottleUsage } from '../stages.ts'
 import type { Admission } from './admission.ts'
 import type { Dispatch, Prepared } from './dispatch.ts'
+import type { Fleet } from './fleet-parts.ts'
 import { liveAuthenticate } from './live.ts'
 import { createGatewayMetrics } from './metrics.ts'
 import { startOperatorLog } from './operator-log.ts'
@@ -28,6 +29,7 @@ import type { Storage } from './storage.ts'
 /** The parts that the server serves. */
 interface Inside {
   readonly record: Storage
+  readonly fleet: Fleet | undefined
   readonly admission: Admission
   readonly dispatch: Dispatch
   readonly templates: Templates
@@ -84,7 +86,7 @@ export function createGatewayServer(context: RuntimeContext) {
         import('../http/limit-headers.ts'),
         import('../http/wall-time.ts'),
       ])
-      const { record, admission, dispatch, templates, links, pools, policyPreview } = inside
+      const { record, fleet, admission, dispatch, templates, links, pools, policyPreview } = inside
       const { gate, jobs, throttle, erasure } = admission
       const doorkeeper = await createDoorkeeper(config)
       tokens = doorkeeper?.tokens
@@ -94,6 +96,7 @@ export function createGatewayServer(context: RuntimeContext) {
       const heard = unobserved === undefined ? record : heardUnless(unobserved, record)
       metrics = createGatewayMetrics(context, {
         record: heard,
+        fleet,
         admission,
         dispatch,
         pools,
@@ -102,8 +105,8 @@ export function createGatewayServer(context: RuntimeContext) {
       stopLines = startOperatorLog(context, heard)
       server = createHttpServer({
         ...(live === undefined ? {} : { authenticate: live.part }),
-        store: record.store,
-        once: createMemoryOnce(),
+        store: fleet === undefined ? record.store : { ...record.store, ping: () => pingAll(record, fleet) },
+        once: fleet?.state.once ?? createMemoryOnce(),
         ledger: record.ledger,
         recipients: record.recipients,
         backlog: record.backlog,
@@ -185,6 +188,11 @@ export function createGatewayServer(context: RuntimeContext) {
       tokens?.close()
     },
   }
+}
+
+/** Asks the store and the limiter state: accepts need both. */
+async function pingAll({ store }: Storage, { state }: Fleet): Promise<void> {
+  await Promise.all([store.ping(), state.ping()])
 }
 
 const requestRates = ({ reads, writes }: TenantConfig) => ({ reads: reads.windows, writes: writes.windows })

@@ -9,11 +9,13 @@ import type { PoolReport } from '../stages.ts'
 import { version } from '../version.ts'
 import type { Admission } from './admission.ts'
 import type { Dispatch } from './dispatch.ts'
+import type { Fleet } from './fleet-parts.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 import type { Storage } from './storage.ts'
 
 interface Inside {
   readonly record: Storage
+  readonly fleet: Fleet | undefined
   readonly admission: Admission
   readonly dispatch: Dispatch
   readonly pools: () => readonly PoolReport[]
@@ -22,7 +24,7 @@ interface Inside {
 
 export function createGatewayMetrics(
   { config, policy: { part: policy }, clock, errorCounts }: RuntimeContext,
-  { record, admission, dispatch, pools, retention }: Inside,
+  { record, fleet, admission, dispatch, pools, retention }: Inside,
 ): Metrics {
   /** Metrics of accounts and tenants, where the operator wants them. */
   function apartMetrics(): ReadonlyMap<ApartPath, ApartMetrics> {
@@ -67,6 +69,7 @@ export function createGatewayMetrics(
     build: () => ({ version, policy: policy.version }),
     now: () => clock.now(),
     apart: apartMetrics(),
+    ...(fleet === undefined ? {} : { state: fleet.state.health.counts }),
     ...(config.store.kind === 'postgres' || config.store.path === ':memory:'
       ? {}
       : { disk: () => diskUse(config.store.path) }),

@@ -18,6 +18,7 @@ import type { SandboxOptions } from '../providers/sandbox/adapter.ts'
 import type { RoomState } from '../room-port.ts'
 import { createMemoryStore } from '../store/memory/memory.ts'
 import type { ThrottleState } from '../throttle-port.ts'
+import type { Fleet } from './fleet-parts.ts'
 import type { SecretKeys } from './secret-keys.ts'
 
 /** Parts that the simulator and tests replace. */
@@ -50,6 +51,10 @@ export interface GatewayParts {
    * process. @defaultValue always false
    */
   readonly unobserved?: () => boolean
+  /** Called when the other gateways have declared this one dead: it is to end. @defaultValue nothing */
+  readonly onDeclaredDead?: () => void
+  /** Time between two beats of a gateway that has a record with others, ms. @defaultValue 2000 */
+  readonly beatMs?: number
   /** Starts although the store misses commits that were acknowledged. @defaultValue false */
   readonly acceptLoss?: boolean
   /** Hooks of the sandbox beside the behaviour of its accounts. */
@@ -71,6 +76,8 @@ export interface RuntimeContext {
   readonly random: Random
   readonly members: Members
   readonly notifier: Notifier
+  /** Absent where this process has its record for itself. */
+  readonly fleet?: Fleet
   readonly log: OperatorLog
   /** Names a recipient in a line of the log. */
   readonly nameRecipient: NameRecipient

@@ -46,12 +46,12 @@ export async function openStorage(
   context: RuntimeContext,
   timeCommit: (writes: number) => (error?: unknown) => void,
 ): Promise<Storage> {
-  const { config, parts, clock, log, members, notifier } = context
+  const { config, parts, clock, log, members, notifier, fleet } = context
   const onError = context.errorsOf('store')
   let ledger: Ledger | undefined
   let damagedRows = 0
   const { acceptLoss = false } = parts
-  const store = parts.store ?? (await openStore())
+  const store = fleet?.store ?? parts.store ?? (await openStore())
   async function openStore(): Promise<Store> {
     const { path, postgres: address } = config.store
     if (address === undefined) return createSqliteStore({ path, clock, acceptLoss, onDamagedRow })
@@ -75,9 +75,10 @@ export async function openStorage(
   })
   const backlog = createBacklog(await store.backlog())
   const stopTimeLine = await continueTimeLine(context, store)
+  const room = fleet?.state.room ?? createMemoryRoom()
   ledger = await createLedger({
     store,
-    room: parts.wrapRoom?.(createMemoryRoom()) ?? createMemoryRoom(),
+    room: parts.wrapRoom?.(room) ?? room,
     clock,
     boundsFor: (tenant) => tenantOf(config.tenants, tenant),
     timeCommit,

@@ -33,6 +33,7 @@ export class Occupancies {
     store: Pick<Store, 'waitingContents' | 'runningJobs'>,
     tallies: readonly Tally[],
   ): Promise<void> {
+    if (this.#options.room.isShared) return
     for (const tally of tallies) {
       if (tally.unserved === true) continue
       const bound = boundOf(tally.status, tally.throttled ? 'tenant_limit' : undefined)
@@ -92,6 +93,8 @@ export class Occupancies {
 
   /** Counts a content once, as long as any waiting notification refers to it. */
   #refer(tenant: string, { id, bytes }: ContentRef, by: number): void {
+    // Other processes end notifications that refer to it, which this one does not see: it counts in no bound.
+    if (this.#options.room.isShared) return
     const before = this.#references.get(id) ?? 0
     const after = before + by
     if (after === 0) this.#references.delete(id)

@@ -7,6 +7,8 @@ export const logEvents = {
   'gateway.draining': 'a graceful shutdown has begun',
   'gateway.stopped': 'the gateway has stopped',
   'gateway.error': 'an operation failed and is tried again, or was left out; component names the part',
+  'gateway.declared_dead':
+    'the other gateways found this one silent for too long: it sends nothing more and ends',
   'config.loaded': 'the configuration was read',
   'config.reloaded': 'secrets, keys, templates and the policy were read again and are in force',
   'config.refused': 'the configuration that was read again is not in force: everything stays as it was',
@@ -36,6 +38,8 @@ export const logEvents = {
   'store.slow': 'a durable commit took over a second',
   'store.failed': 'a durable commit failed',
   'store.disk_low': 'the disk of the store is nearly full, or has room again',
+  'gateway.state_unavailable': 'the server of the limits does not answer: what needs it waits or is refused',
+  'gateway.state_available': 'the server of the limits answers again',
   'retention.done': 'what is older than the retention was deleted',
   audit: 'an operator changed something',
 } as const

@@ -15,6 +15,7 @@ import { createNotificationMetrics, type NotificationMetricsOptions } from './no
 import { measurePools } from './pool-metrics.ts'
 import { measureProcess } from './process-metrics.ts'
 import { measureRetention, type RetentionReport } from './retention-metrics.ts'
+import type { StateHealth } from './state-health.ts'
 
 export interface MetricsOptions extends Partial<NotificationMetricsOptions> {
   readonly ledger: Pick<Ledger, 'counts' | 'pruned' | 'subscribe'>
@@ -33,6 +34,8 @@ export interface MetricsOptions extends Partial<NotificationMetricsOptions> {
   readonly errorCounts?: () => Iterable<readonly [component: string, count: number]>
   /** Sizes of the store's files and of its disk, bytes. */
   readonly disk?: () => DiskUse | undefined
+  /** The questions to limiter state on a server. Absent where it is in the memory of the process. */
+  readonly state?: StateHealth['counts']
   /** Tenants that have no room left, by bound. @defaultValue none */
   readonly tenantsFull?: () => Readonly<Record<string, number>>
   /** Metrics on paths of their own. @defaultValue none */
@@ -251,7 +254,23 @@ function measureBacklog(meter: Meter, totals: () => BacklogTotals, served: reado
   )
 }
 
-function measureStore(meter: Meter, { damagedRows, disk, errorCounts }: MetricsOptions): void {
+function measureState(meter: Meter, counts: StateHealth['counts']): void {
+  meter.gauge(
+    'sluice_state_up',
+    'Whether the server of the limits answers: 1, or 0 while it is away.',
+    [],
+    (set) => set([], counts().awaySince === undefined ? 1 : 0),
+  )
+  meter.counter(
+    'sluice_state_unanswered_total',
+    'Questions to the server of the limits that had no answer in time.',
+    [],
+    (set) => set([], counts().unanswered),
+  )
+}
+
+function measureStore(meter: Meter, { damagedRows, disk, errorCounts, state }: MetricsOptions): void {
+  if (state !== undefined) measureState(meter, state)
   meter.counter(
     'sluice_damaged_rows_total',
     'Rows of the store that could not be read and are left out, each counted once.',

@@ -53,7 +53,7 @@ export function probeRoutes({ store, isClosing, metrics, pools }: ProbeRoutesOpt
       summary: 'Whether it can accept notifications now; what does not work is named',
       access: 'open',
       answers: { 200: { description: 'It can', schema: readinessSchema } },
-      problems: ['STORE_UNAVAILABLE'],
+      problems: ['STORE_UNAVAILABLE', 'STATE_UNAVAILABLE'],
       async handle(_request, reply) {
         if (isClosing()) {
           const error = new SluiceError('STORE_UNAVAILABLE', 'The gateway is shutting down.')
@@ -67,7 +67,8 @@ export function probeRoutes({ store, isClosing, metrics, pools }: ProbeRoutesOpt
             error instanceof SluiceError
               ? error
               : new SluiceError('STORE_UNAVAILABLE', message, { cause: error })
-          return notReady(reply, known, `store: ${known.message}`)
+          const part = known.code === 'STATE_UNAVAILABLE' ? 'state' : 'store'
+          return notReady(reply, known, `${part}: ${known.message}`)
         }
         const degraded = poolsOut(pools())
         return degraded.length === 0 ? { status: 'ready' } : { status: 'ready', degraded }

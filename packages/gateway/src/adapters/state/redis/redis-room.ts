@@ -167,6 +167,7 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
   telling.unref()
 
   return {
+    isShared: true,
     count(name, by) {
       const tenant = tenantOf(name)
       add(tenant, by, 1)

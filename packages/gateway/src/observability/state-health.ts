@@ -1,0 +1,65 @@
+/**
+ * Watches the questions to limiter state that stands on a server: whether the last ones were answered, and how many were
+ * not. One line of the log tells when the server goes away, and one when it is back.
+ */
+import { SluiceError } from '../errors.ts'
+import type { Clock } from '../ports.ts'
+import type { Log } from './log-events.ts'
+
+export interface StateHealthOptions {
+  readonly clock: Pick<Clock, 'now'>
+  readonly log: Pick<Log, 'info' | 'warn'>
+  /** The address without its password. */
+  readonly shown: string
+}
+
+export interface StateHealth {
+  /** Counts the outcome of a question, and passes it on. */
+  watch<T>(question: Promise<T>): Promise<T>
+  /** Notes an error of a connection; the questions tell if the server is away. */
+  noteError(error: unknown): void
+  /** Questions without an answer so far, and the instant since which there was none; undefined while there are answers. */
+  counts(): { readonly unanswered: number; readonly awaySince: number | undefined }
+}
+
+/** Questions in a row without an answer after which the server counts as away: one late answer is none. */
+const awayAfter = 3
+
+export function createStateHealth({ clock, log, shown }: StateHealthOptions): StateHealth {
+  let unanswered = 0
+  let inARow = 0
+  let awaySince: number | undefined
+  let lastError: unknown
+
+  function answered(): void {
+    inARow = 0
+    if (awaySince === undefined) return
+    log.info({ event: 'gateway.state_available', state: shown, awayMs: clock.now() - awaySince })
+    awaySince = undefined
+  }
+
+  function missed(error: unknown): void {
+    unanswered += 1
+    inARow += 1
+    if (inARow < awayAfter || awaySince !== undefined) return
+    awaySince = clock.now()
+    log.warn({ event: 'gateway.state_unavailable', state: shown, err: lastError ?? error })
+  }
+
+  return {
+    async watch(question) {
+      try {
+        const answer = await question
+        answered()
+        return answer
+      } catch (error) {
+        if (error instanceof SluiceError && error.code === 'STATE_UNAVAILABLE') missed(error)
+        throw error
+      }
+    },
+    noteError(error) {
+      lastError = error
+    },
+    counts: () => ({ unanswered, awaySince }),
+  }
+}

@@ -1,0 +1,62 @@
+/** Two gateways over one record and one Redis: the limits of tenants, their queues, and a request hold over both. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { needs } from '../../../../scripts/services/needs.ts'
+import type { Answer } from '../child.ts'
+import { dropSchemas } from '../store/postgres/database.ts'
+import { callsOf, inParallel, startFleet, type TestFleet } from './fleet.ts'
+
+interface Accepted {
+  readonly notificationId?: string
+  readonly code?: string
+}
+
+const withStatus = (answers: readonly Answer[], ...statuses: readonly number[]) =>
+  answers.filter(({ status }) => statuses.includes(status))
+
+describe('two gateways with one Redis', needs('postgres', 'redis'), () => {
+  const ends: (() => unknown)[] = []
+  let fleet: TestFleet
+  before(async () => {
+    const tenants = { limited: { rate: '100/min' }, bounded: { rate: '10/min', queue: 300 } }
+    fleet = await startFleet({ after: (end) => ends.push(end as () => unknown) }, { name: 'limits', tenants })
+  })
+  after(async () => {
+    for (const end of ends) await end()
+    await dropSchemas()
+  })
+
+  test('let pass exactly the rate of a tenant, whichever of them is asked', async () => {
+    const answers = await inParallel(260, 40, (n) => fleet.post(n % 2, { tenant: 'limited' }))
+    const wrong = answers.find(({ status }) => status >= 500)?.text ?? ''
+    assert.deepEqual([withStatus(answers, 202).length, withStatus(answers, 429).length], [100, 160], wrong)
+  })
+
+  test('fill the queue of a tenant to its bound and not beyond, and refuse no other tenant', async () => {
+    // A call that is not answered counts in the queue.
+    await fleet.sink.rules([{ do: 'hang' }])
+    const answers = await inParallel(500, 40, (n) => fleet.post(n % 2, { tenant: 'bounded' }))
+    assert.deepEqual([withStatus(answers, 202, 429).length, withStatus(answers, 503).length], [300, 200])
+    for (const answer of withStatus(answers, 503)) assert.equal(answer.json<Accepted>().code, 'QUEUE_FULL')
+    assert.equal((await fleet.post(0, { tenant: 'other' })).status, 202)
+    await fleet.sink.rules([])
+  })
+
+  test('accept one notification for an Idempotency-Key that is used at both at once', async () => {
+    const keys = Array.from({ length: 40 }, (_, n) => `key ${n}`)
+    const ids = await Promise.all(
+      keys.map(async (key) => {
+        const body = { recipient: { id: key }, content: { subject: key, text: key } }
+        const answers = await Promise.all([0, 1].map((at) => fleet.post(at, { tenant: 'once', body, key })))
+        for (const { status } of answers) assert.ok(status === 202 || status === 409, `${status}`)
+        return answers.flatMap((answer) => answer.json<Accepted>().notificationId ?? [])
+      }),
+    )
+    for (const of of ids) assert.equal(new Set(of).size, 1)
+    await sleep(1_000)
+    const calls = (await callsOf(fleet)).filter(({ tenant }) => tenant === 'once')
+    assert.equal(calls.length, keys.length)
+    assert.equal(new Set(calls.map(({ id }) => id)).size, keys.length)
+  })
+})

@@ -1,0 +1,128 @@
+/** Two gateways as processes of their own over one PostgreSQL and one Redis, and a provider that keeps every call. */
+import { randomBytes } from 'node:crypto'
+import process from 'node:process'
+import type { TestContext } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { type Answer, createSite, type SinkProcess, type Site, startSink } from '../child.ts'
+import { schemaUrl } from '../store/postgres/database.ts'
+
+const program = fileURLToPath(new URL('./fleet-process.ts', import.meta.url))
+
+export interface FleetOptions {
+  readonly name: string
+  readonly count?: number
+  /** Tenants by their id; all others are unlimited. */
+  readonly tenants?: Readonly<Record<string, object>>
+  /** @defaultValue the Redis of the tests */
+  readonly redis?: string
+  readonly policy?: object
+  readonly config?: object
+  /** @defaultValue 1000 ms: a killed process is found dead after some 7 s */
+  readonly beatMs?: number
+}
+
+export interface TestFleet {
+  readonly sites: readonly Site[]
+  readonly sink: SinkProcess<'http'>
+  /** The address of the Redis. */
+  readonly redis: string
+  /** Posts a notification to a recipient of its own at one of the gateways. */
+  post(
+    at: number,
+    options?: { readonly tenant?: string; readonly body?: object; readonly key?: string },
+  ): Promise<Answer>
+}
+
+/** One call that the provider received. */
+export interface Call {
+  readonly at: number
+  readonly id: string
+  readonly tenant: string
+  readonly recipient: string
+}
+
+export async function startFleet(t: Pick<TestContext, 'after'>, options: FleetOptions): Promise<TestFleet> {
+  const { name, count = 2, tenants = {}, policy, config, beatMs = 1_000 } = options
+  const redis = options.redis ?? process.env.SLUICE_TEST_REDIS!
+  const sink = await startSink(t, 'http')
+  const prefix = `${name}:${randomBytes(4).toString('hex')}:`
+  const url = sink.url.replace(/\/$/, '')
+  const sites = await Promise.all(
+    Array.from({ length: count }, () =>
+      createSite(t, {
+        program,
+        ...(policy === undefined ? {} : { policy }),
+        config: {
+          store: schemaUrl(name),
+          tenants: {
+            default: { rate: 'unlimited', modules: 'unlimited', reads: 'unlimited', writes: 'unlimited' },
+            ...tenants,
+          },
+          pools: {
+            webhook: {
+              provider: 'webhook',
+              accounts: [{ id: 'main', url: `${url}/in`, rate: 'unlimited', concurrency: 200 }],
+            },
+          },
+          ...config,
+        },
+        env: {
+          SLUICE_TEST_STATE: `${redis}?prefix=${prefix}&deadline=1s`,
+          SLUICE_TEST_BEAT_MS: String(beatMs),
+        },
+      }),
+    ),
+  )
+  // One after the other: the first makes the schema.
+  for (const site of sites) await site.start()
+  let serial = 0
+  return {
+    sites,
+    sink,
+    redis,
+    post(at, { tenant = 'default', body = {}, key } = {}) {
+      serial += 1
+      const text = `Message ${serial}`
+      const message = {
+        recipient: { id: `r${serial}` },
+        channel: 'webhook',
+        content: { subject: text, text },
+      }
+      return sites[at]!.call(
+        'POST',
+        '/api/v1/notifications',
+        { ...message, ...body },
+        { 'x-tenant-id': tenant, ...(key === undefined ? {} : { 'idempotency-key': key }) },
+      )
+    },
+  }
+}
+
+export async function callsOf({ sink }: TestFleet): Promise<readonly Call[]> {
+  const { requests } = await sink.dump()
+  return requests.map(({ at, headers, body }) => ({
+    at,
+    id: String(headers['webhook-id']),
+    ...(JSON.parse(body) as { readonly tenant: string; readonly recipient: string }),
+  }))
+}
+
+/** Runs the work for each number, at most so many at once. */
+export async function inParallel<T>(
+  count: number,
+  atOnce: number,
+  work: (n: number) => Promise<T>,
+): Promise<readonly T[]> {
+  const results: T[] = new Array(count)
+  let next = 0
+  await Promise.all(
+    Array.from({ length: Math.min(atOnce, count) }, async () => {
+      while (next < count) {
+        const n = next
+        next += 1
+        results[n] = await work(n)
+      }
+    }),
+  )
+  return results
+}
