@@ -14,6 +14,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { options } from './catalogue.ts'
 import { percentile } from './figures.ts'
 import type { Composition, Settled } from './host.ts'
+import type { Waited } from './heavy.ts'
 import { type Peer, start } from './process.ts'
 
 const { full } = options('digest-close')
@@ -69,7 +70,7 @@ async function fill(port: number, addressed: string): Promise<number> {
 /** The latency of another tenant meanwhile, and the peak memory. */
 async function beside(what: string, gateway: Peer, seconds: number, more = ''): Promise<void> {
   const port = await gateway.ask<number>('port')
-  const sorted = await still.ask<Float64Array>('run', { port, seconds })
+  const { tookMs: sorted } = await still.ask<Waited>('run', { port, seconds })
   const { rssBytes, rssMostBytes } = await gateway.ask<Composition>('composition')
   const figures = [0.5, 0.99, 1].map((p) => percentile(sorted, p).toFixed(1).padStart(7))
   const mib = (bytes: number): string => (bytes / 2 ** 20).toFixed(0).padStart(4)

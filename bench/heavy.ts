@@ -211,7 +211,7 @@ function heavy(): void {
 /** Between two requests of the quiet one. */
 const everyMs = 25
 
-interface Waited {
+export interface Waited {
   readonly tookMs: Float64Array
   /** The longest that this process was late itself. */
   readonly lateMs: number
