@@ -13,8 +13,8 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { options } from './catalogue.ts'
 import { percentile } from './figures.ts'
-import type { Composition, Settled } from './host.ts'
 import type { Waited } from './heavy.ts'
+import type { Composition, Settled } from './host.ts'
 import { type Peer, start } from './process.ts'
 
 const { full } = options('digest-close')
