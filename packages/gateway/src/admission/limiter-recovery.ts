@@ -117,10 +117,15 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
     const own = all.filter(({ subject }) => subject.key === key)
     return own.length === 1 ? own[0]!.rules : own.flatMap(({ rules }) => rules)
   }
-  /** The admission with the instant of the call under way. The right to send alone does not count: limits come after it. */
+  /**
+   * The admission with the instant of the call under way. The right to send of this process alone does not count: limits
+   * come after it. One that the record shows as `sending` counts as sent now: a process that shares the record and the
+   * limiter's state may have fired it, and the state may have lost that.
+   */
   function handedOver(admission: Admission): Admission {
     const last = ledger.live(admission.id)?.events.at(-1)
-    return last?.status === 'sending' ? { ...admission, firedAt: last.at } : admission
+    if (last?.status === 'sending') return { ...admission, firedAt: last.at }
+    return admission.status === 'sending' ? { ...admission, firedAt: clock.now() } : admission
   }
 
   /** Keeps what a plan needs of a notification, and no more: there may be as many as wait of a tenant. */

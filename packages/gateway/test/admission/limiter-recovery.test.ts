@@ -44,6 +44,41 @@ test('a notification with the right to send counts as sent only when the limits 
   }
 })
 
+test('a notification that the record shows as being sent counts as sent now, whichever process sends it', async () => {
+  const notification = someNotification()
+  const subject = { key: 'ada', tenant: notification.tenant, recipient: notification.to.id }
+  const now = notification.dueAt + 7
+  const recover = createLimiterRecovery({
+    store: {
+      mayHave: () => true,
+      counted: async () => ({
+        items: [{ ...admissionOf(notification), status: 'sending' }],
+        nextCursor: null,
+      }),
+    },
+    policy: {
+      version: 'p1',
+      longestWindowMs: 1_000,
+      maxDelayMs: 1_000,
+      rulesFor: () => [{ subject, rules: [{ stream: 'all' }] }],
+    } as unknown as Policy,
+    ledger: { live: () => undefined },
+    recipients: {
+      cached: () => null,
+      find: async () => null,
+      findAll: (keys) => keys.map(() => null),
+      forget: () => {},
+      changes: 0,
+    },
+    forbiddenHours: { hasHours: () => false, forbidden: () => undefined },
+    clock: createVirtualClock(now),
+    marginMs: 20,
+    isUnsettled: () => false,
+  })
+  const { entries } = await recover(subject)
+  assert.deepEqual(entries, [{ id: notification.id, at: now, fired: true, streams: ['all'] }])
+})
+
 test('a call that is settled while its page of the record is taken counts as sent', async () => {
   const notification = someNotification()
   const subject = { key: 'ada', tenant: notification.tenant, recipient: notification.to.id }
