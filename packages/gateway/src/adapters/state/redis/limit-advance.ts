@@ -111,7 +111,10 @@ export function createLimitAdvance({ calls, holds }: LimitAdvanceOptions): Limit
     const freed: Subject[] = []
     for (const request of requests) {
       const way = ['to', String(from), String(at)]
-      const asked = await ask(request, way, notBefore ?? request.notBefore, token)
+      const asked = await ask(request, way, notBefore ?? request.notBefore, token).catch(async (error) => {
+        await holds.resume(freed)
+        throw error
+      })
       if (asked.answer === undefined) {
         await Promise.all(taken.map((each) => leave(each, from)))
         await holds.resume(freed)

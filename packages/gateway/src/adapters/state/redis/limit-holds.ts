@@ -14,8 +14,8 @@ export interface LimitHoldsOptions {
 }
 
 export interface LimitHolds extends Pick<LimitState, 'pause' | 'resume' | 'queueBehind' | 'close'> {
-  /** Resolves when this process holds newcomers of the subject up no longer. */
-  over(subject: Subject): Promise<void>
+  /** Resolves when this process holds newcomers of the subject up no longer; undefined where it does not. */
+  over(subject: Subject): Promise<void> | undefined
   /** Notes a pause that an operation has begun in Redis under this token. */
   note(subject: Subject, token: string): void
 }
@@ -80,9 +80,7 @@ export function createLimitHolds({ calls, member, onError }: LimitHoldsOptions):
 
   return {
     note,
-    async over({ key }) {
-      for (let over = pauses.over(key); over !== undefined; over = pauses.over(key)) await over
-    },
+    over: ({ key }) => pauses.over(key),
     async pause(subjects) {
       await Promise.all(
         subjects.map((subject) => {

@@ -83,7 +83,9 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
     const { subject } = request
     const id = operation === 'preview' ? `preview:${request.id}` : request.id
     const isNew = request.waited !== true
-    if (isNew) await holds.over(subject)
+    // Without a pause nothing is awaited: requests of one turn keep their order.
+    for (let over = isNew ? holds.over(subject) : undefined; over !== undefined; over = holds.over(subject))
+      await over
     const reservation = async ({ rules: asked, ...terms }: LimitRequest, newcomer: boolean) => {
       const given = { ...termsOf({ ...terms, rules: asked }), id }
       return ask(operation, { subject, rules: asked }, [flag(newcomer), flag(asked.length > 0)], (limits) =>
@@ -129,6 +131,19 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
       )
     }
 
+  /** Waits for all; where one fails, the subjects that others have paused are resumed, as the caller hears of none. */
+  async function together<Answer>(
+    works: readonly Promise<Answer>[],
+    pausedBy: (answers: readonly Answer[]) => readonly Subject[],
+  ): Promise<readonly Answer[]> {
+    const ends = await Promise.allSettled(works)
+    const answers = ends.flatMap((end) => (end.status === 'fulfilled' ? [end.value] : []))
+    const failure = ends.find((end) => end.status === 'rejected')
+    if (failure === undefined) return answers
+    await holds.resume(pausedBy(answers))
+    throw failure.reason
+  }
+
   /** Releases a slot; true where others wait for it, which are paused under the token. */
   async function release({ subject, id, unlessFired }: SlotRelease, token: string): Promise<boolean> {
     const call = { subject, token }
@@ -152,21 +167,25 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
   return {
     reserve: (requests) => Promise.all(requests.map((request) => reserve(request, 'reserve'))),
     preview: (requests) => Promise.all(requests.map((request) => reserve(request, 'preview'))),
-    fire: (requests) => Promise.all(requests.map(fire)),
+    fire: (requests) =>
+      together(requests.map(fire), (answers) => answers.flatMap(({ freed }) => freed ?? [])),
     force: force('force'),
     recount: force('recount'),
     async cancel(requests) {
       // One pause of a subject, however many of its slots are released.
       const token = calls.newToken()
       const paused = new Map<string, Subject>()
-      await Promise.all(
+      await together(
         requests.map(async (request) => {
           if (!(await release(request, token)) || paused.has(request.subject.key)) return
           paused.set(request.subject.key, request.subject)
           holds.note(request.subject, token)
         }),
+        () => [...paused.values()],
       )
-      return [...paused.values()]
+      // Servers answer in any order.
+      const keys = new Set(requests.map(({ subject }) => subject.key))
+      return [...keys].flatMap((key) => paused.get(key) ?? [])
     },
     pause: holds.pause,
     resume: holds.resume,

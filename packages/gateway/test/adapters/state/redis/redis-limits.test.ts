@@ -163,4 +163,19 @@ for (const engine of engines)
         code: 'STATE_UNAVAILABLE',
       })
     })
+
+    it('resumes the subjects that it has paused when another one of the same call cannot be asked', async () => {
+      const bob: Subject = { ...ada, key: 'acme/bob' }
+      const { openState, now } = openLimits(engine)
+      const state = openState({
+        recover(subject) {
+          if (subject.key === bob.key) throw new SluiceError('STORE_UNAVAILABLE', 'the store is away')
+          return { entries: [], fingerprints: [], waitlist: [] }
+        },
+      })
+      for (const id of ['1', '2']) await reserve(state, id)
+      const releases = [ada, bob].map((subject) => ({ subject, id: '1' }))
+      await assert.rejects(state.cancel(releases), { code: 'STORE_UNAVAILABLE' })
+      assert.equal((await reserve(state, '3')).at, now(), 'newcomers are not held up for ever')
+    })
   })
