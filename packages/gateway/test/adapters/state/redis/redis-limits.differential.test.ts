@@ -1,5 +1,5 @@
 /**
- * The limits of recipients in Redis answer as those in memory do: some thousand random operations, or as many as
+ * The limits of recipients in Redis answer as those in memory do: some hundred random operations, or as many as
  * SLUICE_OPERATIONS says, for each engine; SLUICE_SEED gives another first seed.
  */
 import assert from 'node:assert/strict'
@@ -11,7 +11,7 @@ import { createMemoryRegistrations } from '../../../../src/adapters/state/redis/
 import { compareLimits } from './limits-differential.ts'
 import { engines, newPrefix, openAdmin, openRedis } from './open.ts'
 
-const operations = Number(process.env.SLUICE_OPERATIONS ?? 1_500)
+const operations = Number(process.env.SLUICE_OPERATIONS ?? 500)
 const operationsPerWorld = 250
 /** Worlds beside each other: the round trips of one are spent on the others. */
 const together = 8
