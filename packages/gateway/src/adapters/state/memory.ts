@@ -6,7 +6,8 @@ import { createLimits, entriesOf, memoryStore } from '@sluice/limits'
 import { RulesReplaced } from '../../errors.ts'
 import type { Clock, LimitRequest, LimitState, Reservation, SlotRelease, Subject } from '../../ports.ts'
 import { createAdvance, limitedOf } from './advance.ts'
-import { type Claims, claim } from './fingerprint-claims.ts'
+import { claim } from './fingerprint-claims.ts'
+import { canBePacked, type Known } from './known-subject.ts'
 import { releaseOf } from './limit-terms.ts'
 import { createNewcomerFloors } from './newcomer-floors.ts'
 import { newestEntries } from './newest-entries.ts'
@@ -42,21 +43,6 @@ export interface MemoryStateOptions {
   readonly packedMax?: number
 }
 
-interface Known {
-  /** The number of `renew` calls before it was filled: a lower one than now's makes it outdated. */
-  generation: number
-  claims: Claims | undefined
-  /** Reservations that lay in the future when they were made, by id. As many as the limiter holds for the subject. */
-  booked: Map<string, number> | undefined
-  /** Ids that wait without a reservation: as many as there are on record of the subject. */
-  waitlist: Set<string> | undefined
-  /** Since the hand came by. */
-  touched: boolean
-  /** See `RecoveredSubject`: what is known does for `advance` of those who wait before this id, and for nothing else. */
-  before: string | undefined
-}
-
-/** A subject on its way from the record. */
 interface Loading {
   readonly all: Promise<void>
   /** Resolves when the first of those who wait are there, or all; undefined from then on: the others wait for all. */
@@ -73,6 +59,12 @@ const retentionMs = 31 * 86_400_000
  * made all of them be looked at.
  */
 const nearMs = 1_000
+
+/**
+ * From its firing to the call a notification waits for others of its batch, whose subjects may have to be read: ms. Then
+ * the ledger knows of the call.
+ */
+const handedOverMs = 10_000
 
 interface StateQuestion {
   readonly subject: Subject
@@ -97,7 +89,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   const store = memoryStore({ now: () => clock.now(), retentionMs })
   const limits = createLimits({ store, marginMs: options.marginMs }).sync
   let packed = createPackedSubjects(packedMax)
-  const subjects = new SubjectCache<Known>(subjectsMax, forget)
+  const subjects = new SubjectCache<Known>(subjectsMax, mayForget, forget)
   const loading = new Map<string, Loading>()
   const pauses = new Pauses()
   let generation = 0
@@ -184,11 +176,17 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   const isFired = (key: string, id: string): boolean =>
     entriesOf(store.sync, key).some((entry) => entry.id === id && entry.fired)
 
+  /** False where a notification was fired a moment ago: its call is not known to the record, which would say that it waits. */
+  function mayForget(key: string, subject: Known): boolean {
+    const since = clock.now() - handedOverMs
+    return (
+      canBePacked(subject, generation) ||
+      entriesOf(store.sync, key).every(({ fired, at }) => !fired || at < since)
+    )
+  }
+
   function forget(key: string, subject: Known): void {
-    const isPlain =
-      subject.booked === undefined && subject.waitlist === undefined && subject.before === undefined
-    if (isPlain && subject.generation === generation)
-      packed.put(key, entriesOf(store.sync, key), subject.claims)
+    if (canBePacked(subject, generation)) packed.put(key, entriesOf(store.sync, key), subject.claims)
     limits.forget(key)
   }
 

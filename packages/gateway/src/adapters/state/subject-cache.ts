@@ -12,12 +12,21 @@ export class SubjectCache<Known extends { touched: boolean }> {
   /** Number of questions that wait for a subject, by its key. As many as there are questions under way. */
   readonly #pins = new Map<string, number>()
   readonly #max: number
+  readonly #mayForget: (key: string, subject: Known) => boolean
   readonly #onForget: (key: string, subject: Known) => void
   #hand = this.#subjects.entries()
 
-  /** @param onForget called with each subject that leaves */
-  constructor(max: number, onForget: (key: string, subject: Known) => void) {
+  /**
+   * @param mayForget asked before one leaves: false keeps it until the hand comes by again
+   * @param onForget called with each subject that leaves
+   */
+  constructor(
+    max: number,
+    mayForget: (key: string, subject: Known) => boolean,
+    onForget: (key: string, subject: Known) => void,
+  ) {
     this.#max = max
+    this.#mayForget = mayForget
     this.#onForget = onForget
   }
 
@@ -54,7 +63,7 @@ export class SubjectCache<Known extends { touched: boolean }> {
       return
     }
     const [key, subject] = next.value
-    if (subject.touched || this.#pins.has(key)) subject.touched = false
+    if (subject.touched || this.#pins.has(key) || !this.#mayForget(key, subject)) subject.touched = false
     else {
       this.#subjects.delete(key)
       this.#onForget(key, subject)

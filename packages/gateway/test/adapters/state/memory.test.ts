@@ -128,3 +128,33 @@ test('a subject of which the first are read lets these move up, and all other qu
   )
   assert.deepEqual(reported, [subject], 'those who let the first move up wait for the others')
 })
+
+test('a notification that was fired a moment ago counts although its subject has no room in memory and the record does not know', async () => {
+  const clock = createVirtualClock(start)
+  const streams = ['all']
+  const state = createMemoryState({
+    clock,
+    marginMs: 0,
+    subjectsMax: 1,
+    // Both are overdue by the record; a third one waits for later, so the subject cannot be packed.
+    recover: ({ key }) => ({
+      entries:
+        key !== subject.key
+          ? []
+          : [
+              { id: '1', at: start - 30_000, fired: false, streams },
+              { id: '2', at: start - 20_000, fired: false, streams },
+              { id: '3', at: start + 60_000, fired: false, streams },
+            ],
+      fingerprints: [],
+      waitlist: [],
+    }),
+  })
+  assert.equal((await state.fire([{ subject, id: '1', rules }]))[0]!.fired, true)
+  for (let other = 0; other < 20; other += 1) {
+    const { key, tenant } = { key: `other-${other}`, tenant: 'default' }
+    await state.reserve([{ subject: { key, tenant }, id: 'x', rules }])
+  }
+  const [second] = await state.fire([{ subject, id: '2', rules }])
+  assert.equal(second?.fired, false)
+})
