@@ -80,8 +80,20 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   // Time is measured from here on: the time of the process before was not known earlier.
   const bornAt = clock.now()
   const admission = createAdmission(context, record)
-  const { gate, holdWalk, jobs, throttle, scheduler, ownSweep, unserved, orphans, queue, state, erasure } =
-    admission
+  const {
+    gate,
+    holdWalk,
+    jobs,
+    throttle,
+    scheduler,
+    ownSweep,
+    unserved,
+    orphans,
+    queue,
+    state,
+    erasure,
+    holdReleaser,
+  } = admission
   const dispatch = await createDispatch(context, record, admission, { templates, links }).catch(
     async (error) => {
       await record.close()
@@ -214,7 +226,9 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       await ownSweep.stop()
       await scheduler.stop()
       await dispatch.stop()
-      const isSettled = (await Promise.all([holdWalk.stop(), gate.movingUp.stop()])).every(Boolean)
+      const isSettled = (
+        await Promise.all([holdReleaser.stop(), holdWalk.stop(), gate.movingUp.stop()])
+      ).every(Boolean)
       await unserved.stop()
       await Promise.all([queue.close(), state.close(), members.close(), notifier.close()])
       await fleet?.state.close()

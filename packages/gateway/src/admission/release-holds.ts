@@ -1,39 +1,120 @@
 /**
  * Releases the holds of a notification that ended undelivered: its reservation in the limits, its place in the throttle
- * queue, its fingerprint. Called once the end is on record.
+ * queue, its fingerprint. Called once the end is on record. Where the limiter's state or the store fails, what is left is
+ * retried in the background: nobody else would release it, and a client that repeats its cancellation finds it done.
  */
 
+import { SluiceError } from '../errors.ts'
 import type { Notification } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
-import type { LimitState } from '../ports.ts'
+import type { Clock, LimitState } from '../ports.ts'
 import type { RecipientLimiter, Recipients } from '../stages.ts'
 import { fingerprintHoldOf } from './duplicates.ts'
+import { createRests } from './rests.ts'
 import type { TenantThrottle } from './tenant-throttle/tenant-throttle.ts'
 
-export interface ReleaseHoldsOptions {
+export interface HoldReleaserOptions {
   readonly limiter: Pick<RecipientLimiter, 'cancel'>
   readonly state: Pick<LimitState, 'releaseFingerprints'>
   readonly recipients: Recipients
   readonly policy: Policy
   readonly throttle: Pick<TenantThrottle, 'giveBack'>
+  readonly clock: Pick<Clock, 'now' | 'at'>
+  readonly onError: (what: string, error: unknown) => void
 }
 
-/** Releases the holds of `held`, the record before it ended as `ended`. A delivered notification keeps its holds. */
+/**
+ * Releases the holds of `held`, the record before it ended as `ended`. A delivered notification keeps its holds. Rejects
+ * where the first try fails; what is left is retried all the same.
+ */
 export type ReleaseHolds = (held: Notification, ended: Notification['status']) => Promise<void>
 
-export function createReleaseHolds(options: ReleaseHoldsOptions): ReleaseHolds {
-  const { limiter, state, recipients, policy, throttle } = options
+export interface HoldReleaser {
+  readonly releaseHolds: ReleaseHolds
+  /** Ends the retries; resolves to false where some were left: the next start has to let others move up. */
+  stop(): Promise<boolean>
+}
 
-  return async (held, ended) => {
+type Step = () => Promise<void>
+
+/** Retry delay, ms: doubles with each failure. */
+const [retryMsMin, retryMsMax] = [1_000, 60_000]
+/** Notifications whose holds are retried at once. Those of any more are over when their instants have passed. */
+const retriesMax = 10_000
+
+export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
+  const { limiter, state, recipients, policy, throttle, clock, onError } = options
+  const { rest, wakeAll } = createRests(clock)
+  const retries = new Set<Promise<void>>()
+  let stopped = false
+  let isLeft = false
+
+  function stepsOf(held: Notification, ended: Notification['status']): Step[] {
+    const steps: Step[] = []
     // A failed notification reached its provider: its send counts in the limits, but it is no duplicate any more.
     if (ended === 'cancelled' || ended === 'suppressed' || ended === 'expired') {
-      await throttle.giveBack([held])
-      await limiter.cancel([
-        { notification: held, recipient: await recipients.find(held.tenant, held.to.id) },
-      ])
+      steps.push(
+        () => throttle.giveBack([held]),
+        async () => {
+          const recipient = await recipients.find(held.tenant, held.to.id)
+          await limiter.cancel([{ notification: held, recipient }])
+        },
+      )
     }
-    if (ended === 'cancelled' || ended === 'suppressed' || ended === 'failed') {
-      await state.releaseFingerprints([fingerprintHoldOf(policy, held)])
+    if (ended === 'cancelled' || ended === 'suppressed' || ended === 'failed')
+      steps.push(() => state.releaseFingerprints([fingerprintHoldOf(policy, held)]))
+    return steps
+  }
+
+  /** Takes the steps in their order; one that failed is the first of those that are left. */
+  async function take(steps: Step[]): Promise<void> {
+    for (let [step] = steps; step !== undefined; [step] = steps) {
+      await step()
+      steps.shift()
     }
   }
+
+  /** Retries until the steps are taken, one fails for a reason of its own, or the gateway stops. */
+  async function retry(id: string, steps: Step[]): Promise<void> {
+    for (let retryMs = retryMsMin; ; retryMs = Math.min(retryMsMax, 2 * retryMs)) {
+      await rest(retryMs)
+      if (stopped) {
+        isLeft = true
+        return
+      }
+      try {
+        return await take(steps)
+      } catch (error) {
+        onError(`release what ${id} held`, error)
+        if (!isPassing(error)) return
+      }
+    }
+  }
+
+  function retryLater(id: string, steps: Step[]): void {
+    if (stopped) isLeft = true
+    if (stopped || retries.size >= retriesMax) return
+    const retrying = retry(id, steps).finally(() => retries.delete(retrying))
+    retries.add(retrying)
+  }
+
+  return {
+    async releaseHolds(held, ended) {
+      const steps = stepsOf(held, ended)
+      try {
+        await take(steps)
+      } catch (error) {
+        if (isPassing(error)) retryLater(held.id, steps)
+        throw error
+      }
+    },
+    async stop() {
+      stopped = true
+      wakeAll()
+      await Promise.all(retries)
+      return !isLeft
+    },
+  }
 }
+
+const isPassing = (error: unknown): boolean => error instanceof SluiceError && error.retryable

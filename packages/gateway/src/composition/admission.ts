@@ -17,7 +17,7 @@ import { createNewcomerPause } from '../admission/newcomer-pause.ts'
 import { createPolicyCommits } from '../admission/policy-commits.ts'
 import { createForbiddenHours } from '../admission/quiet-hours.ts'
 import { createRecipientLimiter } from '../admission/recipient-limiter.ts'
-import { createReleaseHolds } from '../admission/release-holds.ts'
+import { createHoldReleaser } from '../admission/release-holds.ts'
 import { createSuspects } from '../admission/suspects.ts'
 import { createTenantThrottle } from '../admission/tenant-throttle/tenant-throttle.ts'
 import { tenantOf } from '../config/config.ts'
@@ -89,7 +89,8 @@ export function createAdmission(
     createMemoryThrottle({ store, clock, marginMs, ratesOf, onError })
   const throttleState = parts.wrapThrottle?.(ownThrottle) ?? ownThrottle
   const throttle = createTenantThrottle({ state: throttleState, clock, policy })
-  const releaseHolds = createReleaseHolds({ limiter, state, recipients, policy, throttle })
+  const holdReleaser = createHoldReleaser({ limiter, state, recipients, policy, throttle, clock, onError })
+  const { releaseHolds } = holdReleaser
   const pauseNewcomers = createNewcomerPause({ policy, recipients, state })
 
   // Due notifications go to the queue.
@@ -202,7 +203,7 @@ export function createAdmission(
     forbiddenHours,
     limiter,
     throttle,
-    releaseHolds,
+    holdReleaser,
     queue,
     scheduler,
     ownSweep,

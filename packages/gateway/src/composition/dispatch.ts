@@ -27,7 +27,7 @@ export type Dispatch = Awaited<ReturnType<typeof createDispatch>>
 export async function createDispatch(
   { config, policy: { part: policy }, parts, clock, random, members, log, errorsOf }: RuntimeContext,
   { store, ledger, recipients, contents, holds }: Storage,
-  { queue, limiter, scheduler, forbiddenHours, releaseHolds }: Admission,
+  { queue, limiter, scheduler, forbiddenHours, holdReleaser }: Admission,
   { templates, links }: { readonly templates: Templates; readonly links: UnsubscribeLinks },
 ) {
   const onError = errorsOf('delivery')
@@ -113,7 +113,7 @@ export async function createDispatch(
     members,
     clock,
     random,
-    releaseHolds,
+    releaseHolds: holdReleaser.releaseHolds,
     onError,
   })
 

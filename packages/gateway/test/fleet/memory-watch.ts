@@ -3,8 +3,9 @@
  * a source of the gateway is noted with its place, and can be looked through while it is alive. What a closure alone
  * holds, or an array outside all maps, is not seen.
  */
-import { readFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
@@ -30,6 +31,20 @@ const idInText = /[0-9A-HJKMNP-TV-Z]{26}/g
 /** Values within a value that are looked through, and how deep. */
 const valuesMax = 500
 const depthMax = 4
+
+/**
+ * Lines of the sources, by their addresses. They are read when the watch is loaded, as the gateway is soon after: at the end
+ * of a long run a source may have changed, and another map would be blamed.
+ */
+const linesByFile = new Map<string, readonly string[]>()
+for (const folder of ['../../src/', '../../../limits/src/']) {
+  const root = fileURLToPath(new URL(folder, import.meta.url))
+  for (const path of readdirSync(root, { encoding: 'utf8', recursive: true })) {
+    if (!path.endsWith('.ts')) continue
+    const file = join(root, path)
+    linesByFile.set(pathToFileURL(file).href, readFileSync(file, 'utf8').split('\n'))
+  }
+}
 
 /** Absent while nothing is watched. */
 let made: Made[] | undefined
@@ -116,7 +131,7 @@ function idWithin(value: unknown, isSought: (id: string) => boolean): string | u
 
 /** Names a map by its file and the variable on its line. */
 function nameAt(file: string, line: number): string {
-  const text = readFileSync(fileURLToPath(file), 'utf8').split('\n')[line - 1]
+  const text = linesByFile.get(file)?.[line - 1]
   const name = nameOf.exec(text ?? '')?.[1] ?? `line ${line}`
   const path = file.replace(/.*\/packages\/(gateway\/src\/)?/, '').replace('limits/src/', '@sluice/limits ')
   return `${path} ${name.replace('#', '')}`

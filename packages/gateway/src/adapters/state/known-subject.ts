@@ -1,12 +1,13 @@
 /** A subject of the limits as memory knows it, beside the entries that the limiter holds. */
+import type { BookedInstants } from './booked-instants.ts'
 import type { Claims } from './fingerprint-claims.ts'
 
 export interface Known {
   /** The number of `renew` calls before it was filled: a lower one than now's makes it outdated. */
   generation: number
   claims: Claims | undefined
-  /** Reservations that lay in the future when they were made, by id. As many as the limiter holds for the subject. */
-  booked: Map<string, number> | undefined
+  /** Reservations that lay in the future when they were made. */
+  booked: BookedInstants | undefined
   /** Ids that wait without a reservation: as many as there are on record of the subject. */
   waitlist: Set<string> | undefined
   /** Since the hand came by. */
@@ -14,8 +15,6 @@ export interface Known {
   /** See `RecoveredSubject`: what is known does for `advance` of those who wait before this id, and for nothing else. */
   before: string | undefined
 }
-
-/** A subject on its way from the record. */
 
 /** True where nobody waits in the subject: its entries and fingerprints are all there is to know. */
 export const canBePacked = ({ booked, waitlist, before, generation }: Known, ofNow: number): boolean =>

@@ -6,6 +6,7 @@ import { createLimits, entriesOf, memoryStore } from '@sluice/limits'
 import { RulesReplaced } from '../../errors.ts'
 import type { Clock, LimitRequest, LimitState, Reservation, SlotRelease, Subject } from '../../ports.ts'
 import { createAdvance, limitedOf } from './advance.ts'
+import { BookedInstants } from './booked-instants.ts'
 import { claim } from './fingerprint-claims.ts'
 import { canBePacked, type Known } from './known-subject.ts'
 import { releaseOf } from './limit-terms.ts'
@@ -43,6 +44,7 @@ export interface MemoryStateOptions {
   readonly packedMax?: number
 }
 
+/** A subject on its way from the record. */
 interface Loading {
   readonly all: Promise<void>
   /** Resolves when the first of those who wait are there, or all; undefined from then on: the others wait for all. */
@@ -114,7 +116,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     if (entries.length > 0) limits.restore(key, entries)
     const now = clock.now()
     const ahead = entries.filter(({ fired, at }) => !fired && at > now)
-    const booked = ahead.length === 0 ? undefined : new Map(ahead.map(({ id, at }) => [id, at]))
+    const booked = ahead.length === 0 ? undefined : new BookedInstants(ahead.map(({ id, at }) => [id, at]))
     let claims = before?.claims
     if (fingerprints.length > 0) claims ??= new Map()
     for (const { fingerprint, id, at } of fingerprints) claims!.set(fingerprint, { id, at })
@@ -142,9 +144,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   function isAwaited(key: string, own: string, now: number): boolean {
     const { booked, waitlist } = subjects.get(key) ?? {}
     if (waitlist !== undefined && waitlist.size > (waitlist.has(own) ? 1 : 0)) return true
-    if (booked === undefined) return false
-    for (const [id, at] of booked) if (at > now && id !== own) return true
-    return false
+    return booked?.hasOther(own, now) === true
   }
 
   /** True if entries of the subject are in memory, or on their way there. */
@@ -167,9 +167,10 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   function note({ key }: Subject, id: string, at: number | undefined): void {
     const subject = subjects.get(key)
     if (subject === undefined) return
-    if (at !== undefined && at > clock.now() && at < Number.POSITIVE_INFINITY) {
-      subject.booked ??= new Map()
-      subject.booked.set(id, at)
+    const now = clock.now()
+    if (at !== undefined && at > now && at < Number.POSITIVE_INFINITY) {
+      subject.booked ??= new BookedInstants()
+      subject.booked.set(id, at, now)
     } else if (subject.booked?.delete(id) === true && subject.booked.size === 0) subject.booked = undefined
   }
 
@@ -374,8 +375,8 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   function idsOf({ key }: Subject): readonly string[] {
     const now = clock.now()
     const { booked, waitlist, before } = subjects.get(key) ?? {}
-    const ids = [...(booked ?? [])].flatMap(([id, at]) => (at > now ? [id] : []))
-    for (const id of waitlist ?? []) if (booked?.has(id) !== true) ids.push(id)
+    const ids = booked?.ahead(now) ?? []
+    for (const id of waitlist ?? []) if (booked?.get(id) === undefined) ids.push(id)
     return (before === undefined ? ids : ids.filter((id) => id < before)).sort()
   }
 
