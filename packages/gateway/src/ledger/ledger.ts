@@ -13,6 +13,7 @@ import type { Occupancy, RoomState, TenantBounds } from '../room-port.ts'
 import type { Happening, Ledger, Live } from '../stages.ts'
 import type { Backlog } from './backlog.ts'
 import { ConcurrentMoves } from './concurrent-moves.ts'
+import { createLostAnswers } from './lost-answers.ts'
 import { Occupancies } from './occupancy.ts'
 import { createSendRights } from './send-rights.ts'
 
@@ -36,10 +37,6 @@ interface Entry {
   events: TimelineEvent[]
 }
 
-/** Delays between two questions about a commit whose answer was lost, ms. */
-const lookupMsMin = 50
-const lookupMsMax = 2_000
-
 const noCounts = (): Record<Status, number> =>
   Object.fromEntries(statuses.map((status) => [status, 0])) as Record<Status, number>
 
@@ -55,6 +52,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
   const holders = new Map<string, number>()
   const listeners = new Set<(happening: Happening) => void>()
   const concurrent = new ConcurrentMoves()
+  const lookUp = createLostAnswers({ store, clock, concurrent })
 
   const tallies = await store.tallies()
   for (const tally of tallies) total[tally.status] += tally.count
@@ -90,7 +88,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
       count(move.after, 1)
       count(move.before, -1)
       drop(move.after)
-      concurrent.moved(move.after.id)
+      concurrent.moved(move.before)
       if (listeners.size > 0) publish({ notification: move.after, before: move.before, events: move.events })
     }
     for (const write of change.jobs ?? []) {
@@ -102,36 +100,24 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     }
   }
 
-  /**
-   * Finds out what became of a commit whose answer was lost. Until then it is neither done nor failed, and the
-   * versions that it replaces are not sent: it asks until the store answers.
-   */
-  async function isApplied(change: Change): Promise<boolean> {
-    for (let waitMs = lookupMsMin; ; waitMs = Math.min(2 * waitMs, lookupMsMax)) {
-      try {
-        return await store.isApplied(change)
-      } catch {
-        await new Promise<void>((resolve) => clock.at(clock.now() + waitMs, resolve))
-      }
-    }
-  }
-
   return {
     async commit(change) {
       const { accept = [], moves = [] } = change
       const onCommitted = options.timeCommit?.(accept.length + moves.length)
       let result: CommitResult
-      concurrent.begin(moves)
+      const underWay = concurrent.begin(moves)
       try {
         result = await store.commit(change)
       } catch (error) {
-        if (!(error instanceof SluiceError && error.isUncertain && (await isApplied(change)))) {
+        const isUncertain = error instanceof SluiceError && error.isUncertain
+        const found = isUncertain ? await lookUp(change, underWay) : undefined
+        if (found === undefined) {
           onCommitted?.(error)
           throw error
         }
-        result = { applied: true }
+        result = found
       } finally {
-        concurrent.end(moves)
+        concurrent.end(underWay)
       }
       onCommitted?.()
       if (result.applied) record(change)

@@ -15,14 +15,20 @@ export const sabotages: readonly Sabotage[] = [
   {
     name: 'lost-commit-taken-for-refused',
     file: 'ledger/ledger.ts',
-    from: 'error.isUncertain && (await isApplied(change))',
-    to: 'error.isUncertain && isApplied === undefined',
+    from: 'isUncertain ? await lookUp(change, underWay) : undefined',
+    to: 'isUncertain && underWay === undefined ? await lookUp(change, underWay) : undefined',
   },
   {
     name: 'lost-commit-taken-for-applied',
     file: 'ledger/ledger.ts',
-    from: 'error.isUncertain && (await isApplied(change))',
-    to: 'error.isUncertain && isApplied !== undefined',
+    from: 'isUncertain ? await lookUp(change, underWay) : undefined',
+    to: 'isUncertain && lookUp !== undefined ? { applied: true } : undefined',
+  },
+  {
+    name: 'equal-changes-count-twice',
+    file: 'ledger/lost-answers.ts',
+    from: 'conflicts.length === 0 ? { applied: true }',
+    to: 'conflicts.length >= 0 ? { applied: true }',
   },
   {
     name: 'held-after-its-move',
@@ -117,8 +123,8 @@ export const sabotages: readonly Sabotage[] = [
   {
     name: 'replaced-version-is-sent',
     file: 'ledger/concurrent-moves.ts',
-    from: 'return revisions?.includes(revisionOf(notification)) === true',
-    to: 'return revisions === undefined && revisionOf(notification) < 0',
+    from: 'return this.#changesOf(notification).length > 0',
+    to: 'return this.#changesOf(notification).length < 0',
   },
   {
     name: 'answer-not-stored-with-acceptance',
