@@ -34,7 +34,7 @@ export function createCancellation(options: CancellationOptions): Gate['cancel']
   async function cancelRecorded(notification: Notification): Promise<true | Conflicted> {
     const { id } = notification
     const live = ledger.live(id)
-    if (isFinal(notification.status) || live?.status === 'sending') {
+    if (isFinal(notification.status) || notification.status === 'sending' || live?.status === 'sending') {
       const state = isFinal(notification.status) ? notification.status : 'being sent'
       throw new SluiceError('NOT_CANCELLABLE', `Notification ${id} is ${state}.`)
     }
