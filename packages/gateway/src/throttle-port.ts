@@ -85,14 +85,21 @@ export interface ThrottleState {
   ): readonly ThrottleTurn[] | Promise<readonly ThrottleTurn[]>
   /**
    * Puts entries back whose turns came at these instants, epoch ms, and could not be written: they stay counted there, and
-   * stand in their queues where they stood before.
+   * stand in their queues where they stood before. Turns of an earlier generation change nothing: a fill has restored
+   * their entries, or has counted them.
    */
   putBack(
     tenant: string,
-    requests: readonly (Pick<ThrottleRequest, 'id' | 'module'> & { readonly at: number })[],
+    requests: readonly (Pick<ThrottleRequest, 'id' | 'module'> & Pick<ThrottleTurn, 'at' | 'generation'>)[],
   ): void | Promise<void>
-  /** Removes entries that end while they wait: the entries behind them move up. */
-  leave(tenant: string, requests: readonly Pick<ThrottleRequest, 'id' | 'module'>[]): void | Promise<void>
+  /**
+   * Removes entries that end while they wait: the entries behind them move up. An entry with `isCounted` was put back
+   * although its turn is on record: it stays counted.
+   */
+  leave(
+    tenant: string,
+    requests: readonly (Pick<ThrottleRequest, 'id' | 'module'> & { readonly isCounted?: boolean })[],
+  ): void | Promise<void>
   /** Answers as `pass` would for one request that is not critical, and counts nothing. */
   preview(
     tenant: string,

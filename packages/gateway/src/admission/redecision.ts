@@ -9,6 +9,7 @@ import { recipientSubject } from '../policy/subject.ts'
 import type { Clock, LimitState, Page, Store, TenantGeneration } from '../ports.ts'
 import type { Ledger, RecipientLimiter, Scheduler } from '../stages.ts'
 import { generationsOf } from '../state-generation.ts'
+import type { ThrottleTurn } from '../throttle-port.ts'
 import { type UndoList, withUndo } from '../undo.ts'
 import type { Candidate, EvaluationMode } from './candidate.ts'
 import { digestWrites, forgetConflicting } from './candidate-writes.ts'
@@ -121,7 +122,8 @@ export function createRedecision(options: RedecisionOptions): Redecision {
   }
 
   async function writeTurn(notification: Notification): Promise<void> {
-    const { passed, at, generation } = await throttle.turn(notification)
+    const turn = await throttle.turn(notification)
+    const { passed, at, generation } = turn
     const generations = generationsOf(notification.tenant, { throttle: generation })
     if (!passed) {
       await redecide(notification, { waitsUntil: at, ...generations })
@@ -131,21 +133,23 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     try {
       isWritten = await redecide(notification, generations, { turnedAt: at })
     } finally {
-      if (!isWritten) await returnTurn(notification, at)
+      if (!isWritten) await returnTurn(notification, turn)
     }
   }
 
   /**
-   * Puts a notification back into the throttle queue whose turn could not be written, unless it has ended meanwhile.
-   * Where its record cannot be read it throws, and the next try finds out.
+   * Puts a notification back into the throttle queue whose turn could not be written, unless it has ended meanwhile. A
+   * turn that another process has written stays counted. Where its record cannot be read it throws, and the next try
+   * finds out.
    */
-  async function returnTurn(notification: Notification, turnedAt: number): Promise<void> {
-    await throttle.putBack(notification, turnedAt)
+  async function returnTurn(notification: Notification, turn: ThrottleTurn): Promise<void> {
+    await throttle.putBack(notification, turn)
     // Read only now: what ends it from here on takes it out of the queue itself.
     const { tenant, id } = notification
     const recorded = ledger.live(id)?.notification ?? (await store.notification(tenant, id))
-    if (recorded === undefined || throttle.behind(recorded) === undefined)
-      await throttle.giveBack([notification])
+    if (recorded !== undefined && throttle.behind(recorded) !== undefined) return
+    if (recorded?.turnedAt !== undefined) await throttle.settle(notification)
+    else await throttle.giveBack([notification])
   }
 
   /**

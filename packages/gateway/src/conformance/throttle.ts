@@ -202,6 +202,20 @@ export function exerciseThrottle(
       assert.equal(await state.placeOf('acme', behind!), places[2]!.at)
     })
 
+    it('keeps the turn of an entry counted that was put back and leaves because its turn is on record', async () => {
+      const { state, until } = await open(perTenant('1/10s'))
+      const [, waiting, behind] = some(3)
+      const { places } = await pass(state, [some(1)[0]!, waiting!, behind!])
+      const at = places[1]!.at
+      await until(at)
+      await turn(state, [waiting!])
+      await state.putBack('acme', [{ ...waiting!, at }])
+      await state.leave('acme', [{ ...waiting!, isCounted: true }])
+      assert.equal(await state.placeOf('acme', waiting!), undefined)
+      assert.equal(await state.placeOf('acme', behind!), places[2]!.at)
+      assert.equal((await state.use('acme', 'shop'))[0]!.used, 1)
+    })
+
     it('moves those behind up when an entry leaves, never to a later place, and promotes them at their new one', async () => {
       const { state, until } = await open(perTenant('1/10s'))
       const promoted: string[] = []

@@ -41,9 +41,11 @@ export interface TenantThrottle {
   turn(notification: Notification): Promise<ThrottleTurn>
   /**
    * Puts a notification back whose turn came at that time and could not be written: it counts once, and its next turn is
-   * the same one. To be removed by `giveBack` where the record says that it does not wait any more.
+   * the same one. To be removed by `giveBack`, or by `settle` if its turn is on record, where it does not wait any more.
    */
-  putBack(notification: Notification, at: number): Promise<void>
+  putBack(notification: Notification, turn: Pick<ThrottleTurn, 'at' | 'generation'>): Promise<void>
+  /** Removes a notification that was put back although another process has written its turn: it stays counted. */
+  settle(notification: Notification): Promise<void>
   /** Removes notifications that end while they are in the throttle queue; passed ones stay counted. */
   giveBack(notifications: readonly Notification[]): Promise<void>
   preview(each: Candidate): Promise<void>
@@ -134,8 +136,12 @@ export function createTenantThrottle(options: TenantThrottleOptions): TenantThro
       const [turn] = await state.turn(notification.tenant, [keyOf(notification)])
       return turn!
     },
-    async putBack(notification, at) {
-      await state.putBack(notification.tenant, [{ ...keyOf(notification), at }])
+    async putBack(notification, { at, generation }) {
+      const entry = { ...keyOf(notification), at, ...(generation === undefined ? {} : { generation }) }
+      await state.putBack(notification.tenant, [entry])
+    },
+    async settle(notification) {
+      await state.leave(notification.tenant, [{ ...keyOf(notification), isCounted: true }])
     },
     async giveBack(notifications) {
       for (const notification of notifications)

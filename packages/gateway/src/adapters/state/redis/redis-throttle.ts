@@ -220,14 +220,19 @@ export function createRedisThrottle(options: RedisThrottleOptions): ThrottleStat
     },
     async putBack(tenant, requests) {
       await ask(tenant, 'back', {
-        r: requests.map(({ id, module, at }) => [id, module, Math.min(at, never)]),
+        r: requests.map(({ id, module, at, generation }) => [
+          id,
+          module,
+          Math.min(at, never),
+          ...(generation === undefined ? [] : [generation]),
+        ]),
       })
     },
     async leave(tenant, requests) {
       await change(
         tenant,
         'leave',
-        requests.map(({ id, module }) => [id, module]),
+        requests.map(({ id, module, isCounted = false }) => [id, module, isCounted ? 1 : 0]),
       )
     },
     async preview(tenant, module) {

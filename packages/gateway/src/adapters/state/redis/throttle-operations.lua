@@ -71,15 +71,16 @@ local function putBack(name, id, t)
   insert(module.places, t)
 end
 
-local function leave(name, id)
+local function leave(name, id, isCounted)
   local module = moduleOf(name)
   local arrival, _, rank = entryOf(module, id)
   if not arrival then return end
   -- A place that has come goes with its entry: whoever got it would pass now and count then. All close up.
   local hasCome = at(module.places, rank) <= now
-  local freed = removeAt(module.places, hasCome and rank or module.places.length)
-  take(module, freed)
+  local freed = removeAt(module.places, (hasCome or isCounted) and rank or module.places.length)
+  if not isCounted then take(module, freed) end
   stepOut(module, id, arrival)
+  if isCounted then return end
   if hasCome then left = min(left, freed) else moveUp(freed) end
 end
 
@@ -254,9 +255,12 @@ if operation == 'turn' then
     answer[#answer + 1], answer[#answer + 2] = passed, t
   end
 elseif operation == 'back' then
-  for _, request in ipairs(given.r) do putBack(request[2], request[1], request[3]) end
+  -- The entry of a turn of an earlier generation was restored or counted by the fill.
+  for _, request in ipairs(given.r) do
+    if not request[4] or request[4] == generation then putBack(request[2], request[1], request[3]) end
+  end
 elseif operation == 'leave' then
-  for _, request in ipairs(given.r) do leave(request[2], request[1]) end
+  for _, request in ipairs(given.r) do leave(request[2], request[1], request[3] == 1) end
 elseif operation == 'take back' then
   -- Places of another generation are gone, and what was counted there may be an entry of somebody else.
   for _, request in ipairs(given.r) do

@@ -63,7 +63,7 @@ export function createMemoryThrottle(options: ThrottleQueuesOptions): ThrottleSt
       }),
     leave: (tenant, requests) =>
       change(tenant, (queue) => {
-        for (const { id, module } of requests) queue?.leave(module, id, clock.now())
+        for (const { id, module, isCounted } of requests) queue?.leave(module, id, clock.now(), isCounted)
       }),
     preview: (tenant, module) =>
       ask(tenant, (queue) => {

@@ -127,14 +127,18 @@ export class ThrottleQueue {
 
   /**
    * Removes an entry before its turn: the entries behind it move up. A place that has come already goes with its entry,
-   * since whoever got it would pass now and count then: all `closeUp`.
+   * since whoever got it would pass now and count then: all `closeUp`. With `isCounted` its place stays counted.
    */
-  leave(module: string, id: string, now: number): boolean {
+  leave(module: string, id: string, now: number, isCounted = false): boolean {
     const queue = this.#waiting.get(module)
     const index = queue?.ids.lastIndexOf(id) ?? -1
     if (queue === undefined || index < 0) return false
     const hasCome = queue.places[index]! <= now
-    const [freed] = queue.places.splice(hasCome ? index : -1, 1)
+    const [freed] = queue.places.splice(hasCome || isCounted ? index : -1, 1)
+    if (isCounted) {
+      this.#leave(module, queue, index)
+      return true
+    }
     this.#take(queue, freed!)
     this.#leave(module, queue, index)
     if (hasCome) this.#left = Math.min(this.#left, freed!)

@@ -6,6 +6,7 @@ import { needs } from '../../../../../../scripts/services/needs.ts'
 import { createRedisThrottle } from '../../../../src/adapters/state/redis/redis-throttle.ts'
 import { exerciseThrottle, type ThrottleTerms } from '../../../../src/conformance/throttle.ts'
 import { createVirtualClock } from '../../../../src/simulation/clock.ts'
+import type { ThrottlePlace } from '../../../../src/throttle-port.ts'
 import { type Engine, engines, newPrefix, openRedis } from './open.ts'
 import { createThrottleRecord } from './throttle-record.ts'
 
@@ -62,6 +63,28 @@ for (const engine of engines)
       await until(rest!.places[1]!.at)
       const [turn] = await state.turn('acme', [ids[3]!])
       assert.deepEqual([turn!.passed, turn!.at], [true, rest!.places[1]!.at])
+    })
+
+    it('puts no entry back whose turn was of an earlier generation: the fill has counted it', async () => {
+      const { state, openState, record, until } = open(engine, {
+        tenant: [parseWindow('1/10s')],
+        module: [],
+        marginMs,
+      })
+      const [first, waiting, behind] = ['a', 'b', 'c'].map((id) => ({ id, module: 'shop' }))
+      const { places } = (await state.pass('acme', [first!, waiting!, behind!]))!
+      const [, { at }, { at: behindAt, generation }] = places as [unknown, ThrottlePlace, ThrottlePlace]
+      await until(at)
+      const [turn] = await state.turn('acme', [waiting!])
+      assert.deepEqual(turn, { passed: true, at, generation })
+      // Another process has written the turn, and fills the queue for a wider window.
+      record.passed.set('b', { ...waiting!, at, isCritical: false })
+      record.waits.set('c', { ...behind!, at: behindAt, dueAt: behindAt })
+      const refilled = openState({ tenant: [parseWindow('1/10s'), parseWindow('50/60s')], module: [] })
+      assert.equal(await refilled.placeOf('acme', behind!), behindAt)
+      await refilled.putBack('acme', [{ ...waiting!, at, generation: generation! }])
+      assert.equal(await refilled.placeOf('acme', waiting!), undefined)
+      assert.equal(await refilled.placeOf('acme', behind!), behindAt)
     })
 
     it('fills wider windows from the record: they count instants that were forgotten', async () => {
