@@ -122,6 +122,8 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     for (const { fingerprint, id, at } of fingerprints) claims!.set(fingerprint, { id, at })
     const waitlist = facts.waitlist.length === 0 ? undefined : new Set(facts.waitlist)
     subjects.set(key, { generation, claims, booked, waitlist, touched: true, before: facts.before })
+    // A pass that began with the first who wait alone holds newcomers behind the others, too.
+    if (before?.before !== undefined) for (const { at } of ahead) floors.raise(key, at)
     const isAwaited = booked !== undefined || waitlist !== undefined
     // The turn in which the first move up waits for the others, too.
     const isReported =

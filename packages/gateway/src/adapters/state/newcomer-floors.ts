@@ -39,6 +39,8 @@ export interface NewcomerFloors {
   reserve(request: LimitRequest, id: string): Reservation
   /** No newcomer of the subject is booked before this instant, epoch ms; one that has passed ends it. */
   set(key: string, floor: number): void
+  /** Moves the floor of a subject to this instant, epoch ms, where it has an earlier one. */
+  raise(key: string, floor: number): void
 }
 
 export function createNewcomerFloors(
@@ -64,6 +66,9 @@ export function createNewcomerFloors(
     set(key, floor) {
       if (floor > clock.now()) floors.set(key, floor)
       else floors.delete(key)
+    },
+    raise(key, floor) {
+      if (floor > (floors.get(key) ?? Number.POSITIVE_INFINITY)) floors.set(key, floor)
     },
   }
 }

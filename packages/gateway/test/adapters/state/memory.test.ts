@@ -158,3 +158,29 @@ test('a notification that was fired a moment ago counts although its subject has
   const [second] = await state.fire([{ subject, id: '2', rules }])
   assert.equal(second?.fired, false)
 })
+
+test('a newcomer is booked behind all who wait where the rest of them is read while the first move up', async () => {
+  const held = (id: string, inMs: number) => ({ id, at: start + inMs, fired: false, streams: ['all'] })
+  const { promise: rest, resolve: readRest } = Promise.withResolvers<void>()
+  const state = createMemoryState({
+    clock: createVirtualClock(start),
+    marginMs: 0,
+    onOutdated: () => undefined,
+    async recover(_, onSoon) {
+      const facts = { fingerprints: [], waitlist: [], isOutdated: true }
+      await Promise.resolve()
+      onSoon({ ...facts, entries: [held('1', 25_000)], before: '2' })
+      await rest
+      return { ...facts, entries: [held('1', 25_000), held('2', 90_000)] }
+    },
+  })
+  await state.queueBehind(subject, await state.waiting(subject, { first: true }))
+  // As a pass does where the first are many.
+  await state.resume([subject])
+  const newcomer = state.reserve([{ subject, id: '3', rules }])
+  readRest()
+  assert.equal((await newcomer)[0]!.at, start + 100_000)
+  await state.queueBehind(subject, [])
+  const [next] = await state.reserve([{ subject, id: '4', rules }])
+  assert.equal(next!.at, start, 'the pass is over')
+})
