@@ -1,0 +1,113 @@
+/** Two gateways over one record: what one of them has answered the other obeys, and what a killed one held is sent. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { needs } from '../../../../scripts/services/needs.ts'
+import { dropSchemas } from '../store/postgres/database.ts'
+import { callsOf, inParallel, startFleet, type TestFleet } from './fleet.ts'
+
+const people = 60
+
+describe('two gateways over one record', needs('postgres', 'redis'), () => {
+  const ends: (() => unknown)[] = []
+  let fleet: TestFleet
+  before(async () => {
+    fleet = await startFleet({ after: (end) => ends.push(end as () => unknown) }, { name: 'orders' })
+  })
+  after(async () => {
+    for (const end of ends) await end()
+    await dropSchemas()
+  })
+
+  test('make no call for a recipient after an opt-out that the other one has answered', async () => {
+    const obeyedFrom = new Map<string, number>()
+    const isOver = { all: false }
+    const posting = inParallel(8, 8, async (n) => {
+      for (let k = 0; !isOver.all; k += 1)
+        await fleet.post((n + k) % 2, {
+          tenant: 'opting',
+          body: {
+            recipient: { id: `p${k % people}` },
+            category: 'marketing',
+            content: { text: `${n} ${k}` },
+          },
+        })
+    })
+    await sleep(1_000)
+    await inParallel(people, 4, async (n) => {
+      const answer = await fleet.sites[n % 2]!.call(
+        'PATCH',
+        `/api/v1/recipients/p${n}`,
+        { optOuts: [{ category: 'marketing' }] },
+        { 'x-tenant-id': 'opting' },
+      )
+      assert.equal(answer.status, 200, answer.text)
+      obeyedFrom.set(`p${n}`, performance.timeOrigin + performance.now())
+    })
+    await sleep(1_000)
+    isOver.all = true
+    await posting
+    await sleep(500)
+    const calls = (await callsOf(fleet)).filter(({ tenant }) => tenant === 'opting')
+    assert.ok(calls.length > people, `${calls.length} calls before`)
+    const late = calls.filter(({ at, recipient }) => at > obeyedFrom.get(recipient)!)
+    assert.deepEqual(late, [])
+  })
+
+  test('make no call for what the other one has cancelled', async () => {
+    const sendAt = new Date(Date.now() + 3_000).toISOString()
+    const posted = await inParallel(80, 20, async (n) => {
+      const answer = await fleet.post(n % 2, { tenant: 'cancelling', body: { sendAt } })
+      return answer.json<{ notificationId: string }>().notificationId
+    })
+    // Both hold theirs in memory from two seconds before they are due.
+    await sleep(1_600)
+    const cancelled = new Set<string>()
+    await inParallel(80, 20, async (n) => {
+      const path = `/api/v1/notifications/${posted[n]}`
+      const { status } = await fleet.sites[(n + 1) % 2]!.call('DELETE', path, undefined, {
+        'x-tenant-id': 'cancelling',
+      })
+      assert.ok(status === 204 || status === 409, `${status}`)
+      if (status === 204) cancelled.add(posted[n]!)
+    })
+    assert.ok(cancelled.size > 0)
+    await sleep(3_000)
+    const calls = (await callsOf(fleet)).filter(({ tenant }) => tenant === 'cancelling')
+    assert.deepEqual(
+      calls.filter(({ id }) => cancelled.has(id)),
+      [],
+    )
+    assert.equal(new Set(calls.map(({ id }) => id)).size, 80 - cancelled.size)
+  })
+
+  test('send what a killed one had accepted, each once unless it was at the provider', async () => {
+    const [killed] = fleet.sites
+    const sendAt = new Date(Date.now() + 2_000).toISOString()
+    const accepted = new Set<string>()
+    const posting = inParallel(400, 40, async (n) => {
+      const body = n % 2 === 0 ? { sendAt } : {}
+      const answer = await fleet.post(0, { tenant: 'killed', body }).catch(() => undefined)
+      if (answer?.status === 202) accepted.add(answer.json<{ notificationId: string }>().notificationId)
+    })
+    await sleep(400)
+    await killed!.kill()
+    const killedAt = performance.now()
+    await posting
+    assert.ok(accepted.size > 20, `${accepted.size} accepted`)
+    let calls = await callsOf(fleet)
+    for (; performance.now() - killedAt < 30_000; await sleep(200)) {
+      calls = (await callsOf(fleet)).filter(({ tenant }) => tenant === 'killed')
+      const sent = new Set(calls.map(({ id }) => id))
+      if ([...accepted].every((id) => sent.has(id))) break
+    }
+    const sent = new Set(calls.map(({ id }) => id))
+    assert.deepEqual(
+      [...accepted].filter((id) => !sent.has(id)),
+      [],
+      'nothing is lost',
+    )
+    const doubles = calls.length - sent.size
+    assert.ok(doubles <= 200, `${doubles} doubles of at most as many as may be under way`)
+  })
+})
