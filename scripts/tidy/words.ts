@@ -23,10 +23,10 @@ function lines(tree: Tree, pattern: RegExp): { where: string; found: string }[] 
 export const nothingIsPutOff: Check = {
   name: 'no text puts its work off',
   faults: (tree) =>
-    lines(tree, /\b(TODO|FIXME|XXX)\b/).map(({ where, found }) => ({
+    lines(tree, /\b(TODO|FIXME|XXX)\b|^(?:<{7}|>{7}) /).map(({ where, found }) => ({
       where,
       what: `says ${found}`,
-      wayOut: 'do it, or open an issue',
+      wayOut: 'do it, or open an issue; resolve a conflict of a merge',
     })),
 }
 

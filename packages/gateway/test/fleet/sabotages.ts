@@ -195,8 +195,8 @@ export const sabotages: readonly Sabotage[] = [
   {
     name: 'pushed-out-while-it-is-asked',
     file: 'adapters/state/subject-cache.ts',
-    from: 'if (subject.touched || this.#pins.has(key)) subject.touched = false',
-    to: 'if (subject.touched) subject.touched = false',
+    from: 'if (subject.touched || this.#pins.has(key) || !this.#mayForget(key, subject)) subject.touched = false',
+    to: 'if (subject.touched || !this.#mayForget(key, subject)) subject.touched = false',
   },
   {
     name: 'hold-not-on-record',
