@@ -165,8 +165,8 @@ export const sabotages: readonly Sabotage[] = [
   {
     name: 'cancel-forgets-who-is-sending',
     file: 'admission/cancellation.ts',
-    from: "if (isFinal(notification.status) || live?.status === 'sending') {",
-    to: 'if (isFinal(notification.status)) {',
+    from: "|| notification.status === 'sending' || live?.status === 'sending') {",
+    to: "|| notification.status === 'sending') {",
   },
   {
     name: 'refused-settlement-is-dropped',

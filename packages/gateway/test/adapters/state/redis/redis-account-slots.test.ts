@@ -8,14 +8,17 @@ import { createFleetAccounts, type FleetAccounts } from '../../../../src/deliver
 import { createVirtualClock } from '../../../../src/simulation/clock.ts'
 import { type Engine, engines, newPrefix, openRedis } from './open.ts'
 
-for (const engine of engines)
-  describe(`on ${engine}`, needs(engine), () => {
-    exerciseAccounts('accounts of several processes in Redis', (terms) => openRig(engine, terms), {
-      newsMs: 1_200,
-      usedMin: 0.9,
-      isShared: true,
+// Side by side: each waits for its server most of the time.
+describe('accounts of several processes', { concurrency: engines.length }, () => {
+  for (const engine of engines)
+    describe(`on ${engine}`, needs(engine), () => {
+      exerciseAccounts('accounts of several processes in Redis', (terms) => openRig(engine, terms), {
+        newsMs: 1_200,
+        usedMin: 0.9,
+        isShared: true,
+      })
     })
-  })
+})
 
 /** Processes in one virtual time; it stands while a question is under way. */
 function openRig(engine: Engine, { windows, concurrencyMax, breaker }: AccountTerms) {
