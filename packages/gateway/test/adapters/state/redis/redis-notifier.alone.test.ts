@@ -1,4 +1,4 @@
-/** Hints over a real Redis and a real Cluster. */
+/** Hints over a real Redis and a real Cluster. Alone, because it ends every connection of the server. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
