@@ -13,12 +13,11 @@ import { checkOut } from '../scripts/surface/check-out.ts'
 import { options } from './catalogue.ts'
 import type { Load } from './load.ts'
 import { mean, pairsHead, pairsRow } from './paired.ts'
-import { type Peer, start } from './process.ts'
-import { type Phase, settle } from './settle.ts'
+import { start } from './process.ts'
+import { inBatches, nextPhase, type Phase, type Side } from './settle.ts'
 
 const { base, rounds, messages } = options('before-after')
 const root = join(import.meta.dirname, '..')
-const path = '/api/v1/notifications'
 const roundsPerProcess = 5
 
 type Figure = 'singles' | 'batches' | 'halfP99' | 'cpuSingle' | 'cpuBatch'
@@ -32,21 +31,10 @@ const meanings: Readonly<Record<Figure, { readonly what: string; readonly lessIs
   cpuBatch: { what: 'CPU of a message in a batch, µs', lessIsBetter: true },
 }
 
-interface Side {
-  readonly host: Peer
-  /** The number of the next message. */
-  first: number
-}
-
 const load = start('load.ts')
 
-function phase(side: Side, total: number, more: Partial<Load> = {}): Promise<Phase> {
-  const { host, first } = side
-  side.first += total
-  return settle(load, host, { path, total, first, ...more })
-}
-
-const inBatches = { batch: 100, path: `${path}/batch` }
+const phase = (side: Side, total: number, more?: Partial<Load>): Promise<Phase> =>
+  nextPhase(load, side, total, more)
 
 async function open(folder: string): Promise<Side> {
   const host = start(join(folder, 'bench/host.ts'), 'gateway.ts', JSON.stringify({ policy: 'wide' }))

@@ -90,6 +90,10 @@ export const studies = {
     what: 'a quiet tenant beside one with a thousand connections',
     options: { rounds: 1, seconds: 6, connections: 1_000 },
   },
+  'websocket-fleet': {
+    what: 'from a POST at one gateway until a WebSocket client at another has it',
+    options: { seconds: 10, pace: 100 },
+  },
   dispatch: {
     what: 'a lease with 1, 50 and 500 accounts, and a whole gateway in virtual time',
     options: { rounds: 5, messages: 20_000 },

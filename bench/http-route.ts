@@ -78,7 +78,7 @@ async function sluice(): Promise<number> {
     clock: { now: () => Date.now() },
   } as unknown as Pick<
     HttpServerOptions,
-    'gate' | 'erase' | 'jobs' | 'store' | 'ledger' | 'recipients' | 'clock'
+    'gate' | 'erase' | 'jobs' | 'store' | 'ledger' | 'recipients' | 'replays' | 'clock'
   >
   const server = createHttpServer({
     once: createMemoryOnce(),
@@ -102,6 +102,9 @@ async function sluice(): Promise<number> {
     policyPreview: () => Promise.reject(new TypeError('no policy is previewed here')),
     holds: { list: () => [], put: async (hold) => ({ ...hold, since: 0 }), end: async () => false },
     log: console,
+    editor: { edit: async () => ({}) as never, alone: async () => {} },
+    feedback: { report: async () => {} },
+    webhooks: { take: async () => 0 },
   })
   return Number(new URL(await server.listen()).port)
 }

@@ -59,16 +59,6 @@ async function post(gateway: Gateway): Promise<Notification> {
 const dueAt = async (gateway: Gateway, { id }: { readonly id: string }): Promise<number> =>
   (await gateway.store.notification('default', id))!.dueAt
 
-/** Until all who waited have moved up and the newcomers behind them have closed up: then nobody moves for a second. */
-async function settled(gateway: Gateway, last: { readonly id: string }): Promise<void> {
-  for (let seen = 0, since = performance.now(); performance.now() - since < 1_000; await sleep(50)) {
-    const now = await dueAt(gateway, last)
-    if (now === seen) continue
-    seen = now
-    since = performance.now()
-  }
-}
-
 /** Nothing is waited for longer than this, ms. */
 const waitMsMax = 100_000
 
@@ -118,21 +108,27 @@ function newcomersOf(gateway: Gateway): Meanwhile {
 
 const most = (of: readonly number[]): string => Math.max(0, ...of).toFixed(0)
 
+/** Looks that must find the same before it counts: as many as there are in a second on an idle machine. */
+const sameLooks = 20
+
 /**
- * Newcomers that have an earlier instant than the last who waits. While they move, an instant that was read is outdated
- * when the next one is: only what still stands before when nobody moves any more has overtaken.
+ * Counts newcomers that have an earlier instant than the last who waits. While they move, an instant that was read is
+ * outdated when the next one is: only what look after look finds unchanged has overtaken. Looks are counted and not time,
+ * which passes while this process waits for a core.
  */
 async function overtakers(gateway: Gateway, before: Waiting, newcomers: readonly Notification[]) {
-  let suspects = newcomers
-  for (let look = 0; look < 2; look += 1) {
+  let seen = ''
+  for (let same = 0; same < sameLooks; await sleep(50)) {
     const last = await dueAt(gateway, before)
-    const earlier: Notification[] = []
-    for (const newcomer of suspects) if ((await dueAt(gateway, newcomer)) < last) earlier.push(newcomer)
+    const instants = await Promise.all(newcomers.map((each) => dueAt(gateway, each)))
+    const earlier = newcomers.filter((_, index) => instants[index]! < last)
     if (earlier.length === 0) return 0
-    suspects = earlier
-    await settled(gateway, earlier.at(-1)!)
+    const now = [last, ...instants].join()
+    same = now === seen ? same + 1 : 0
+    seen = now
+    if (same === sameLooks - 1) return earlier.length
   }
-  return suspects.length
+  return 0
 }
 
 interface Waiting {

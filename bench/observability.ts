@@ -9,30 +9,19 @@
 import { options } from './catalogue.ts'
 import type { Load } from './load.ts'
 import { mean, pairsHead, pairsRow } from './paired.ts'
-import { type Peer, start } from './process.ts'
-import { type Phase, settle } from './settle.ts'
+import { start } from './process.ts'
+import { inBatches, nextPhase, type Phase, type Side } from './settle.ts'
 
 const { rounds, messages, control } = options('observability')
-const path = '/api/v1/notifications'
-const inBatches = { batch: 100, path: `${path}/batch` }
 /** V8 compiles for some 30,000 messages. */
 const warmUp = 15_000
 
 const roundsPerProcess = 5
 
-interface Side {
-  readonly host: Peer
-  /** The number of the next message. */
-  first: number
-}
-
 const load = start('load.ts')
 
-function phase(side: Side, total: number, more: Partial<Load> = {}): Promise<Phase> {
-  const { host, first } = side
-  side.first += total
-  return settle(load, host, { path, total, first, ...more })
-}
+const phase = (side: Side, total: number, more?: Partial<Load>): Promise<Phase> =>
+  nextPhase(load, side, total, more)
 
 async function open(): Promise<Side> {
   const host = start('host.ts', 'gateway.ts', JSON.stringify({ policy: 'wide', observable: true }))

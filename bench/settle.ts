@@ -44,3 +44,22 @@ export async function settle(
     cpuMicros: (cost.cpuMicros - before.cpuMicros) / total,
   }
 }
+
+const path = '/api/v1/notifications'
+
+/** The load of a phase in batches of 100. */
+export const inBatches: Partial<Load> = { batch: 100, path: `${path}/batch` }
+
+/** A host that is measured again and again. */
+export interface Side {
+  readonly host: Peer
+  /** The number of the next message. */
+  first: number
+}
+
+/** Sends the next messages of a side, singly unless `more` says otherwise. */
+export function nextPhase(load: Peer, side: Side, total: number, more: Partial<Load> = {}): Promise<Phase> {
+  const { host, first } = side
+  side.first += total
+  return settle(load, host, { path, total, first, ...more })
+}

@@ -18,6 +18,7 @@ import { runSchemathesis } from './schemathesis.ts'
 const usage = `Usage: npm run contract -- [options]
   --cases <number>   at least so many requests (10,000)
   --seed <number>    the seed of what is generated (1)
+  --only <regex>     only operations whose path fits, each with so many cases
   --minutes <number> stops schemathesis when it has not ended by then (60)
   --no-requests      only the linters and the generated types, without generated requests`
 
@@ -86,6 +87,7 @@ async function main(): Promise<number> {
   const { values } = readArguments(usage, {
     cases: { type: 'string' },
     seed: { type: 'string' },
+    only: { type: 'string' },
     minutes: { type: 'string' },
     'no-requests': { type: 'boolean' },
   })
@@ -99,7 +101,8 @@ async function main(): Promise<number> {
     if (values['no-requests'] === true) return report(failures)
     const cases = Number(values.cases ?? 10_000)
     const [seed, minutes] = [Number(values.seed ?? 1), Number(values.minutes ?? 60)]
-    failures.push(...(await runSchemathesis({ document, cases, seed, minutes, folder })))
+    const only = values.only === undefined ? {} : { only: values.only }
+    failures.push(...(await runSchemathesis({ document, cases, seed, ...only, minutes, folder })))
     if (gateway.ended() !== undefined) failures.push(`the gateway ended: ${gateway.ended()}`)
     const [trouble] = troubles(gateway.log())
     if (trouble !== undefined) failures.push(`the gateway logged an error: ${trouble}`)

@@ -33,6 +33,8 @@ export interface SchemathesisRun {
   readonly document: string
   readonly cases: number
   readonly seed: number
+  /** A regular expression of the paths that are tried, each operation with as many cases. @defaultValue all paths */
+  readonly only?: string
   /** It is stopped, and has failed, when it has not ended by then. */
   readonly minutes: number
   readonly folder: string
@@ -62,12 +64,15 @@ export async function runSchemathesis({
   document,
   cases,
   seed,
+  only,
   minutes,
   folder,
 }: SchemathesisRun): Promise<string[]> {
   install()
+  const examples = only === undefined ? Math.ceil(cases / operations) : cases
   const args = [
-    ...['run', document, '--seed', String(seed), '--max-examples', String(Math.ceil(cases / operations))],
+    ...['run', document, '--seed', String(seed), '--max-examples', String(examples)],
+    ...(only === undefined ? [] : ['--include-path-regex', only]),
     ...endless.flatMap((path) => ['--exclude-path', path]),
     // With two workers its own compiler of patterns fails now and then (CPython 3.11, in two threads at once).
     ...['--checks', checks.join(','), '--workers', '1'],

@@ -44,7 +44,7 @@ export const panels: readonly Panel[] = [
   {
     row: 'Well',
     title: 'Dead letters',
-    expression: 'sum by (channel, cause) (sluice_dead_letters{$selection})',
+    expression: 'max by (channel, cause) (sluice_dead_letters{$selection})',
   },
   {
     row: 'Requests',
@@ -75,19 +75,31 @@ export const panels: readonly Panel[] = [
   {
     row: 'Waiting',
     title: 'Waiting by reason',
-    expression: 'sum by (reason) (sluice_waiting{$selection})',
+    expression: 'sum by (reason) (max by (channel, reason) (sluice_waiting{$selection}))',
     stacked: true,
   },
   {
     row: 'Waiting',
     title: 'Due within the hour',
-    expression: 'sum(sluice_due_within{$selection, horizon="1h"})',
+    expression: 'max(sluice_due_within{$selection, horizon="1h"})',
   },
   {
     row: 'Waiting',
     title: 'Suppressed',
     expression: `sum by (reason) (${rate('sluice_suppressed_total')})`,
     unit: 'ops',
+  },
+  {
+    row: 'Waiting',
+    title: 'Complaints: lower bound',
+    expression: 'max by (category) (sluice_complaint_rate_bound_ratio{$selection})',
+    unit: 'percentunit',
+  },
+  {
+    row: 'Waiting',
+    title: 'Complaints: departures left',
+    expression: 'min by (category) (sluice_complaint_throttle_ratio{$selection})',
+    unit: 'percentunit',
   },
   {
     row: 'Providers',
@@ -110,12 +122,12 @@ export const panels: readonly Panel[] = [
   {
     row: 'Providers',
     title: 'Accounts out',
-    expression: 'sum by (channel, provider, status) (sluice_accounts{$selection, status!="healthy"})',
+    expression: 'max by (channel, provider, status) (sluice_accounts{$selection, status!="healthy"})',
   },
   {
     row: 'Providers',
     title: 'Use of the pool',
-    expression: `sum by (channel, provider) (${rate('sluice_provider_calls_total')}) / sum by (channel, provider) (sluice_pool_rate_per_second{$selection})`,
+    expression: `sum by (channel, provider) (${rate('sluice_provider_calls_total')}) / max by (channel, provider) (sluice_pool_rate_per_second{$selection})`,
     unit: 'percentunit',
   },
   { row: 'Providers', title: 'Retry budget', expression: 'sluice_retry_budget{$selection}' },
@@ -131,7 +143,7 @@ export const panels: readonly Panel[] = [
 
 /** Metrics without a channel: the variable `channel` does not narrow them. */
 const withoutChannel =
-  /^(?:sluice_(?:notifications_unaccounted|http_|accept_|refused_|commit_|store_|due_within)|nodejs_)/
+  /^(?:sluice_(?:notifications_unaccounted|http_|accept_|refused_|commit_|store_|due_within|complaint_)|nodejs_)/
 
 /** Writes the selection of each metric: by instance, and by channel where it has one. */
 export const selected = (expression: string): string =>

@@ -33,8 +33,10 @@ interface Report {
   readonly tally: Tally
   readonly failures: string[]
   output: string
-  /** Names of the tests around the one that runs, outermost first. */
+  /** Names of the tests around the one that is reported, outermost first. */
   path: string[]
+  /** The same of the one that runs: what it reports comes later. */
+  running: string[]
 }
 
 /** Resolves with the counts when the last group has ended. A test with subtests counts beside them. */
@@ -56,10 +58,11 @@ export async function runFiles(options: FilesOptions): Promise<Tally> {
 }
 
 const together = fileURLToPath(new URL('./together.ts', import.meta.url))
+const noPromiseHooks = new URL('./no-promise-hooks.ts', import.meta.url).href
 
 /** One group at a time in each call of `run`: only so can one that never ends be stopped by itself. */
 async function runGroup(options: FilesOptions, group: Group): Promise<Report> {
-  const report: Report = { tally: createTally(), failures: [], output: '', path: [] }
+  const report: Report = { tally: createTally(), failures: [], output: '', path: [], running: [] }
   const { tally, failures } = report
   const timeoutMs = (options.fileTimeoutMs ?? 300_000) * (group.length === 1 ? 1 : 2)
   const overtime = AbortSignal.timeout(timeoutMs)
@@ -71,6 +74,7 @@ async function runGroup(options: FilesOptions, group: Group): Promise<Report> {
     execArgv: [
       '--conditions=sluice-source',
       '--disable-warning=ExperimentalWarning',
+      `--import=${noPromiseHooks}`,
       ...(options.times?.execArgv ?? []),
     ],
     signal: options.signal ? AbortSignal.any([options.signal, overtime]) : overtime,
@@ -78,11 +82,17 @@ async function runGroup(options: FilesOptions, group: Group): Promise<Report> {
   stream.on('test:start', ({ nesting, name }) => {
     report.path = [...report.path.slice(0, nesting), name]
   })
+  stream.on('test:dequeue', ({ nesting, name }) => {
+    report.running = [...report.running.slice(0, nesting), name]
+  })
   const keep = ({ message }: { message: string }) => {
     report.output += message
   }
   stream.on('test:stdout', keep)
   stream.on('test:stderr', keep)
+  stream.on('test:diagnostic', ({ message }) => {
+    if (/uncaughtException|unhandledRejection/.test(message)) failures.push(message)
+  })
   stream.on('test:pass', (event) => {
     if (event.details.type === 'suite') return
     const engineless = typeof event.skip === 'string' && event.skip.startsWith(missingEngine)
@@ -100,7 +110,10 @@ async function runGroup(options: FilesOptions, group: Group): Promise<Report> {
   })
   for await (const _ of stream); // until the group has ended
   if (overtime.aborted) {
-    failures.push(`did not end within ${timeoutMs / 1000} s and was stopped: something is left open`)
+    const running = report.running.length === 0 ? '' : ` in "${report.running.join(' › ')}"`
+    failures.push(
+      `did not end within ${timeoutMs / 1000} s and was stopped${running}: something is left open`,
+    )
     tally.failed = Math.max(tally.failed, 1)
   }
   return report

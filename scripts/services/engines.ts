@@ -1,8 +1,11 @@
 /** The engines that can be started here, one file each, and the environment by which tests find them. */
+import { startCassandra } from './cassandra.ts'
 import { startFaketime } from './faketime.ts'
+import { startKafka } from './kafka.ts'
 import { startMailServer } from './postfix.ts'
 import { startPostgres } from './postgres.ts'
 import { startPromtool } from './promtool.ts'
+import { startRabbitmq } from './rabbitmq.ts'
 import { startRedis } from './redis.ts'
 import { startRedisCluster } from './redis-cluster.ts'
 import { startRedisSentinel } from './redis-sentinel.ts'
@@ -21,6 +24,9 @@ export const engines: Readonly<Record<string, Engine>> = {
   'redis-sentinel': { env: ['SLUICE_TEST_REDIS_SENTINEL'], start: startRedisSentinel },
   valkey: { env: ['SLUICE_TEST_VALKEY'], start: startValkey },
   postgres: { env: ['SLUICE_TEST_POSTGRES'], start: startPostgres },
+  cassandra: { env: ['SLUICE_TEST_CASSANDRA'], start: startCassandra },
+  rabbitmq: { env: ['SLUICE_TEST_RABBITMQ'], start: startRabbitmq },
+  kafka: { env: ['SLUICE_TEST_KAFKA'], start: startKafka },
   faketime: { env: ['SLUICE_TEST_FAKETIME'], start: startFaketime },
   promtool: { env: ['SLUICE_TEST_PROMTOOL'], start: startPromtool },
   postfix: { env: ['SLUICE_TEST_SMTP', 'SLUICE_TEST_MAILDIR'], start: startMailServer },

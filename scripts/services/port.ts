@@ -19,7 +19,11 @@ export async function freePort(distances: readonly number[] = []): Promise<numbe
 }
 
 /** Sends `greeting` and answers the first bytes that come back; undefined when nobody is there. */
-export function firstWords(port: number, greeting = '', patienceMs = 1000): Promise<string | undefined> {
+export function firstWords(
+  port: number,
+  greeting: string | Uint8Array = '',
+  patienceMs = 1000,
+): Promise<string | undefined> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1')
     const end = (words?: string) => {
@@ -30,7 +34,7 @@ export function firstWords(port: number, greeting = '', patienceMs = 1000): Prom
     socket.on('error', () => end())
     socket.on('close', () => end())
     socket.on('data', (bytes) => end(bytes.toString()))
-    if (greeting) socket.write(greeting)
+    if (greeting.length > 0) socket.write(greeting)
   })
 }
 

@@ -52,7 +52,8 @@ export async function startRedisCluster(options: RedisClusterOptions = {}): Prom
     )
     const nodes = ports.map((port) => `127.0.0.1:${port}`)
     const shape = ['--cluster-replicas', `${replicas}`, '--cluster-yes']
-    await execute('redis-cli', ['--cluster', 'create', ...nodes, ...shape])
+    // It asks for ever where a node does not hear of another one.
+    await execute('redis-cli', ['--cluster', 'create', ...nodes, ...shape], { timeout: 60_000 })
     await until('agreement of all nodes', async () => (await Promise.all(ports.map(agrees))).every(Boolean))
     const urls = nodes.map((node) => `redis://${node}`)
     return { url: urls[0]!, env: { SLUICE_TEST_REDIS_CLUSTER: urls.join(',') } }

@@ -16,7 +16,7 @@ export interface Service {
   readonly url: string
   /** The environment variable by which tests find the engine, as `SLUICE_TEST_REDIS`. */
   readonly env: Readonly<Record<string, string>>
-  /** The engine's (first) process: to freeze or kill it in a test. */
+  /** The engine's process, the first of several unless it names another: to freeze or kill it in a test. */
   readonly pid: number
   readonly folder: string
   stop(): Promise<void>
@@ -48,7 +48,7 @@ export interface ServiceRecord {
 export interface Launch {
   readonly folder: string
   /** Starts a process of the engine, its output in `<label>.log`. */
-  run(label: string, command: string, args: readonly string[]): number
+  run(label: string, command: string, args: readonly string[], env?: Record<string, string>): number
   /** Takes a process over that the engine started by itself. */
   adopt(pid: number): void
   /** Waits until `probe` holds, for `patienceMs` at most; fails at once when a process of the engine ends. */
@@ -62,7 +62,7 @@ const stoppedAtExit = new Set<ProcessMark>()
 export async function startService(
   name: string,
   options: StartOptions,
-  launch: (launch: Launch) => Promise<{ url: string; env: Record<string, string> }>,
+  launch: (launch: Launch) => Promise<{ url: string; env: Record<string, string>; pid?: number }>,
 ): Promise<Service> {
   const folder = options.folder ?? (await mkdtemp(join(tmpdir(), `sluice-${name}-`)))
   const owner = options.keep ? undefined : markOf(process.pid)
@@ -85,8 +85,9 @@ export async function startService(
     file ||= join(recordsFolder, `${name}-${pid}.json`)
     writeRecord(file, record)
   }
-  const run = (label: string, command: string, args: readonly string[]) => {
-    const child = spawnDaemon({ command, args, folder, logFile: join(folder, `${label}.log`) })
+  const run: Launch['run'] = (label, command, args, env) => {
+    const logFile = join(folder, `${label}.log`)
+    const child = spawnDaemon({ command, args, folder, logFile, ...(env && { env }) })
     if (child.pid === undefined) throw new Error(`${name}: ${command} could not be started`)
     adopt(child.pid)
     return child.pid
@@ -100,8 +101,11 @@ export async function startService(
         throw new Error(`${name}: ${what} ${ended ? 'never came' : 'took too long'}.\n${lastWords(folder)}`)
     }
   }
+  let pid: number | undefined
   try {
-    const { url, env } = await launch({ folder, run, adopt, until })
+    const launched = await launch({ folder, run, adopt, until })
+    const { url, env } = launched
+    pid = launched.pid
     record = { ...record, url, env }
     writeRecord(file, record)
   } catch (error) {
@@ -114,7 +118,7 @@ export async function startService(
     url: final.url,
     env: final.env,
     folder,
-    pid: processes[0]!.pid,
+    pid: pid ?? processes[0]!.pid,
     stop: () => stopRecord(file, final),
   }
 }

@@ -92,13 +92,28 @@ test('a file that ends with an exit code has failed, whatever its tests said', (
   assert.deepEqual(tally, { passed: 1, failed: 1, skipped: 0 })
 })
 
+test('an error that no test catches is a failure of its file', () => {
+  for (const thrown of [
+    'setTimeout(() => { throw new Error("stray") }, 10)',
+    'Promise.reject(new Error("stray"))',
+  ]) {
+    const { tally, lines } = run({
+      'g.test.mjs': `${start}test('leaves', () => { ${thrown} }); test('waits', (t, done) => void setTimeout(done, 300))`,
+    })
+    assert.ok(tally.failed > 0, thrown)
+    assert.match(lines, /stray/)
+  }
+})
+
 test('a file that does not end is stopped and has failed', () => {
   const { tally, lines } = run(
-    { 'e.test.mjs': `${start}test('right', () => {}); setInterval(() => {}, 1000)` },
+    {
+      'e.test.mjs': `${start}test('right', () => {}); test('hangs', () => new Promise(() => setInterval(() => {}, 1000)))`,
+    },
     { fileTimeoutMs: 2000 },
   )
   assert.equal(tally.failed, 1)
-  assert.match(lines, /did not end within 2 s/)
+  assert.match(lines, /did not end within 2 s and was stopped in "hangs"/)
 })
 
 test('a test without its engine is skipped, and has failed where nothing may be skipped', () => {
@@ -112,7 +127,7 @@ test('the times of a run name each file with the CPU of its process and of its c
   write({
     'spins.test.mjs': `${start}import { spawnSync } from 'node:child_process'
       test('spins', () => { ${busy}; spawnSync(process.execPath, ['-e', '${busy}']) })`,
-    'waits.test.mjs': `${start}test('waits', (t, done) => void setTimeout(done, 600))`,
+    'waits.test.mjs': `${start}${busy.replace('1e9', '2e8')}; test('waits', (t, done) => void setTimeout(done, 600))`,
   })
   const at = (file: string): string => JSON.stringify(new URL(`../runner/${file}`, import.meta.url).href)
   write({

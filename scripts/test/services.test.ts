@@ -17,6 +17,7 @@ import { firstWords, freePort } from '../services/port.ts'
 import { readMaildir, startMailServer } from '../services/postfix.ts'
 import { crashPostgres, startPostgres } from '../services/postgres.ts'
 import { isAlive, markOf, type ProcessMark, stopProcess } from '../services/process.ts'
+import { startRabbitmq } from '../services/rabbitmq.ts'
 import { startRedis } from '../services/redis.ts'
 import { startRedisCluster } from '../services/redis-cluster.ts'
 import { sentinelMaster, startRedisSentinel } from '../services/redis-sentinel.ts'
@@ -114,6 +115,18 @@ test('Valkey answers by the name of Valkey', async () => {
   const service = await startValkey()
   assert.match(redis(service.url, 'INFO', 'server'), /valkey_version:[89]/)
   await service.stop()
+})
+
+test('RabbitMQ answers, and stopping it leaves neither the broker nor its port mapper', async () => {
+  const service = await startRabbitmq()
+  const greeting = await firstWords(portOf(service.url), 'AMQP\0\0\t\u0001')
+  assert.match(greeting!, /RabbitMQ/)
+  const { processes } = records().find(({ record }) => record.url === service.url)!.record
+  assert.equal(processes.length, 2)
+  assert.equal(processes[1]!.pid, service.pid)
+  await service.stop()
+  assert.equal(processes.some(isAlive), false)
+  assert.equal(existsSync(service.folder), false)
 })
 
 test('the mail server delivers UTF-8 mail byte for byte, refuses what it should, and sends nothing on', async () => {

@@ -303,7 +303,7 @@ const crimes: readonly [what: string, changes: Record<string, string>, failed: r
         },
       }),
     },
-    ['npm ci warns of no package on Node 20'],
+    ["npm ci warns of no package on Node 20, but for those of the gateway's own Node"],
   ],
   [
     'a link to nowhere',

@@ -88,7 +88,7 @@ export interface SlotQuestion {
 }
 
 /** The reason for which no more was granted. */
-export type SlotShortage = 'none' | 'out' | 'window' | 'concurrency' | 'record' | 'share'
+type SlotShortage = 'none' | 'out' | 'window' | 'concurrency' | 'record' | 'share'
 
 export interface SlotGrant {
   readonly tokens: number

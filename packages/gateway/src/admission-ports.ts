@@ -31,7 +31,7 @@ export type Admission = Pick<
   | 'digestId'
 > & {
   /**
-   * The instant at which it counted for the limits of its tenant and module, if it did: see `countedAt` in model.ts.
+   * The instant at which it counted for the limits of its tenant and module, if it did: see store/admission.ts.
    */
   readonly countedAt?: number
   /** The slot in the throttle queue that it was promised, while it stands there. */

@@ -31,7 +31,7 @@ export interface BacklogRow extends BacklogCell {
   readonly detail?: string
 }
 
-/** The part of the store's port that a start asks once. */
+/** The part of the store's port that a start asks once, and each question where several processes share the store. */
 export interface BacklogSource {
   /** Counts what waits, and the dead letters, by cell and second. */
   backlog(): Promise<readonly BacklogRow[]>
@@ -150,7 +150,8 @@ export const departureMinutes = 1_440
 /** Dead letters of one cause, pool and account. */
 export interface DeadGroup {
   readonly cause: string
-  readonly channel: Channel
+  /** Null for records of topics that could not be accepted. */
+  readonly channel: Channel | null
   readonly provider?: string
   readonly account?: string
   readonly count: number
@@ -162,6 +163,11 @@ export interface DeadGroup {
 
 /** The questions that the ledger's counters answer. */
 export interface BacklogReports {
+  /**
+   * Brings the counters up to what is on record, where other processes change it too; to be awaited before a question.
+   * Absent where this process counts every change itself. Rejects with STORE_UNAVAILABLE.
+   */
+  refresh?(): Promise<void>
   report(query: BacklogQuery): BacklogReport
   deadLetters(filter: BacklogFilter): readonly DeadGroup[]
 }

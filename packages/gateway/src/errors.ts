@@ -41,6 +41,7 @@ export const errors = {
   INVALID_CONFIG: { status: 2, retryable: false, title: 'The configuration is not valid' },
   INVALID_POLICY: { status: 2, retryable: false, title: 'The policy is not valid' },
   INVALID_SCENARIO: { status: 2, retryable: false, title: 'The scenario is not valid' },
+  INVALID_OBSERVATIONS: { status: 2, retryable: false, title: 'The observations are not valid' },
   BAD_USAGE: { status: 2, retryable: false, title: 'The command was not understood' },
 } as const satisfies Record<string, ErrorRow>
 
@@ -108,6 +109,17 @@ export function concernsAll(error: unknown): boolean {
   const { code, row } = error as Partial<SluiceError>
   return (code === 'STORE_UNAVAILABLE' || code === 'STATE_UNAVAILABLE') && row === undefined
 }
+
+/** True where the server of the limits does not answer. */
+export const isStateAway = (error: unknown): boolean =>
+  error instanceof SluiceError && error.code === 'STATE_UNAVAILABLE'
+
+/** Reports all errors but that the server of the limits does not answer: one line of the log tells that. */
+export const unlessStateAway =
+  (report: (what: string, error: unknown) => void): typeof report =>
+  (what, error) => {
+    if (!isStateAway(error)) report(what, error)
+  }
 
 /** The limits of a request were replaced (`LimitState.renew`) while it waited: nothing was done, and it is asked again. */
 export class RulesReplaced extends Error {}

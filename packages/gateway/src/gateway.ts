@@ -6,31 +6,40 @@
 
 import { createAdmission } from './composition/admission.ts'
 import { createDispatch } from './composition/dispatch.ts'
-import { openFleet } from './composition/fleet.ts'
+import { createFeedbackParts } from './composition/feedback.ts'
+import { lookAtState, openFleet } from './composition/fleet.ts'
 import { createGatewayServer } from './composition/http-server.ts'
+import { composeIntakes } from './composition/intake.ts'
 import { liveLinks, liveTemplates } from './composition/live.ts'
 import { createPolicyPreview, type PolicyPreview } from './composition/policy-preview.ts'
+import { composeReplays, type Replays } from './composition/replays.ts'
 import { type GatewayParts, runtimeContextOf } from './composition/runtime-context.ts'
 import { secretKeysOf } from './composition/secret-keys.ts'
-import { openStorage } from './composition/storage.ts'
+import { openStorage, type Storage } from './composition/storage.ts'
 import { createLinks, loadTemplates } from './composition/templates.ts'
 import type { Config } from './config/config.ts'
 import { restartFields } from './config/restart-fields.ts'
 import { SluiceError } from './errors.ts'
+import type { Feedback } from './feedback/feedback.ts'
 import type { Backlog } from './ledger/backlog.ts'
 import { type Retention, startRetention } from './ledger/retention.ts'
 import type { OperatorLog } from './log.ts'
 import type { Policy } from './policy/policy.ts'
 import type { Store } from './ports.ts'
 import type { Sandbox } from './providers/sandbox/adapter.ts'
+import { startOfflineRecheck } from './scheduler/offline-recheck.ts'
 import { createReconnect } from './scheduler/reconnect.ts'
 import type { Gate, Jobs, Ledger, OperatorHolds, PoolReport } from './stages.ts'
 
+export { lookAtDeliveryLog, openDeliveryLog } from './composition/delivery-log.ts'
+export { lookAtIntake } from './composition/intake.ts'
 export { migrateStore, moveStore } from './composition/maintenance.ts'
 export { hashRecipient } from './composition/recipient-hash.ts'
 export { type GatewayParts, virtualParts } from './composition/runtime-context.ts'
 export { lookAtStore } from './composition/storage.ts'
 export { loadTemplates } from './composition/templates.ts'
+export { openTraffic, trafficOf } from './composition/traffic.ts'
+export { lookAtState }
 
 export interface Gateway {
   /** Starts the HTTP server; resolves when requests are answered. */
@@ -54,7 +63,12 @@ export interface Gateway {
   readonly backlog: Backlog
   readonly pools: () => readonly PoolReport[]
   readonly holds: OperatorHolds
+  /** Slows and pauses categories whose recipients complain. */
+  readonly complaints: Storage['complaints']
+  /** Takes what is reported of sent notifications, and tells of each event once. */
+  readonly feedback: Feedback
   readonly policyPreview: PolicyPreview
+  readonly replays: Replays
   readonly sandbox: Sandbox
   readonly log: OperatorLog
 }
@@ -62,7 +76,7 @@ export interface Gateway {
 export async function createGateway(config: Config, parts: GatewayParts = {}): Promise<Gateway> {
   const secretKeys = await secretKeysOf(config)
   const alone = runtimeContextOf(config, parts, secretKeys)
-  const { policy, clock, log, notifier } = alone
+  const { policy, clock, log } = alone
   const onError = alone.errorsOf('gateway')
 
   // Before the store is opened: a mistake in them leaves nothing open.
@@ -72,9 +86,10 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   const links = signedLinks.part
   let inForce = config
   const server = createGatewayServer(alone)
-  const fleet = await openFleet(alone)
-  const context = fleet === undefined ? alone : { ...alone, fleet, members: fleet.members }
-  const { members } = context
+  const fleet = await (parts.openFleet ?? openFleet)(alone)
+  const shared = fleet && { fleet, members: fleet.members, notifier: fleet.state.notifier }
+  const context = { ...alone, ...shared }
+  const { members, notifier } = context
   const record = await openStorage(context, server.timeCommit)
   const { store, ledger } = record
   // Time is measured from here on: the time of the process before was not known earlier.
@@ -94,7 +109,12 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     erasure,
     holdReleaser,
   } = admission
-  const dispatch = await createDispatch(context, record, admission, { templates, links }).catch(
+  const feedback = createFeedbackParts(context, record, admission, secretKeys)
+  const { watched } = feedback
+  feedback.feedback.onFeedback(({ type, ...event }) => {
+    if (type === 'complaint') record.complaints.complained(event)
+  })
+  const dispatch = await createDispatch(context, record, admission, { templates, links, watched }).catch(
     async (error) => {
       await record.close()
       throw error
@@ -103,7 +123,10 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   const { sandbox, hub } = dispatch
   const pools = (): readonly PoolReport[] => dispatch.pools.map((pool) => pool.report(clock.now()))
   const policyPreview = createPolicyPreview(context, record, admission)
+  const replays = composeReplays(context, record)
+  const intakes = composeIntakes(context, { record, admission, dispatch, templates, pools })
   let retention: Retention | undefined
+  let stopRecheck = (): void => {}
   let isServing = false
   const inFlight = () => ({
     inFlight: dispatch.pools.reduce((total, pool) => total + pool.inFlight, 0),
@@ -112,10 +135,24 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
 
   async function startStages(): Promise<void> {
     await dispatch.start(bornAt)
-    retention = startRetention({ ledger, members, clock, ...config.retention, onDone, onError })
-    hub.onConnect(createReconnect({ store, ledger, scheduler: scheduler, clock, onError }))
+    feedback.start()
+    record.deliveryLog?.start()
+    retention = startRetention({
+      ledger,
+      intake: store.intake,
+      members,
+      clock,
+      ...config.retention,
+      onDone,
+      onError,
+    })
+    const reconnect = createReconnect({ store, ledger, scheduler, clock, onError })
+    hub.onConnect(reconnect)
+    const { look } = dispatch
+    stopRecheck = startOfflineRecheck({ ledger, members, look, here: hub.recipients, reconnect, clock })
     // Before any notification of an erased recipient continues.
     await erasure.start()
+    await record.complaints.start()
     await throttle.start(gate.promote)
     await scheduler.start(gate)
     ownSweep.start()
@@ -130,9 +167,14 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
           { ...(hold.channel === undefined ? {} : { channel: hold.channel }), isOfAccount: true },
         ])
     })
+    record.complaints.listen(({ before, now: { stage, tenant, category } }) => {
+      // A line that begins stops nobody who has an instant already: it meets what leaves.
+      if (stage !== 'slowed' || before === 'paused') void holdWalk.follow([{ tenant, category }])
+    })
     unserved.start(scheduler.recover)
     // It takes long with many records, and nothing waits for it.
     void orphans.start()
+    await intakes.start()
   }
 
   async function reload(next: Config): Promise<void> {
@@ -145,6 +187,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       )
     const nextTexts = loadTemplates(next)
     const nextLinks = createLinks(next, secretKeys)
+    const applyWebhooks = feedback.prepare(next)
     const accounts = await dispatch.prepare(next)
     const keys = await server.prepare(next).catch(async (error) => {
       await accounts.discard()
@@ -154,6 +197,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     texts.replace(nextTexts)
     signedLinks.replace(nextLinks)
     accounts.apply()
+    applyWebhooks()
     keys.apply()
     replacePolicy(next.policy.compiled)
     inForce = next
@@ -168,6 +212,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     policy.replace(next)
     state.renew()
     dispatch.policyChanged()
+    record.complaints.policyChanged()
     gate.policyChanged()
   }
 
@@ -183,7 +228,10 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     log,
     pools,
     holds: record.holds,
+    complaints: record.complaints,
+    feedback: feedback.feedback,
     policyPreview,
+    replays,
     startStages,
     async start() {
       const url = await server.open({
@@ -193,8 +241,11 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
         dispatch,
         templates,
         links,
+        feedback,
         pools,
         policyPreview,
+        replays,
+        intakes: intakes.reports,
         retention: () => retention,
       })
       await startStages()
@@ -218,14 +269,19 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       const begunAt = clock.now()
       if (isServing) log.info({ event: 'gateway.draining', ...inFlight() })
       await server.close()
+      stopRecheck()
+      await intakes.stop()
+      await replays.close()
       await jobs.stop()
       erasure.stop()
       retention?.stop()
       await orphans.stop()
+      await gate.limitsWait.stop()
       await throttle.stop()
       await ownSweep.stop()
       await scheduler.stop()
       await dispatch.stop()
+      await feedback.stop()
       const isSettled = (
         await Promise.all([holdReleaser.stop(), holdWalk.stop(), gate.movingUp.stop()])
       ).every(Boolean)

@@ -21,6 +21,8 @@ export interface LimitRequest {
   readonly horizonMs?: number
   /** True if it waited before: a pause does not hold it up. */
   readonly waited?: boolean
+  /** True if the instant that it held has come: as at `fire`, only what has left stands in its way. */
+  readonly inTurn?: boolean
   /** For `advance`, the instant that is on record, epoch ms. */
   readonly promisedAt?: number
 }

@@ -35,6 +35,18 @@ export const commands: Readonly<Record<string, Command>> = {
     summary: 'Run a scenario in virtual time, without protection and under one or two policies',
     load: () => import('./cli/simulate.ts'),
   },
+  advise: {
+    summary: 'How many messages a week are best, from what recipients did',
+    load: () => import('./cli/advise.ts'),
+  },
+  export: {
+    summary: 'Recorded traffic, without addresses and contents, for sluice replay',
+    load: () => import('./cli/export.ts'),
+  },
+  replay: {
+    summary: 'What a policy would have made of recorded traffic',
+    load: () => import('./cli/replay.ts'),
+  },
   explain: {
     summary: 'Why a notification was sent, waits, or was suppressed',
     load: () => import('./cli/explain.ts'),
@@ -75,8 +87,6 @@ export const commands: Readonly<Record<string, Command>> = {
     load: () => import('./cli/schema.ts'),
   },
 }
-
-const later = ['advise']
 
 export async function main(args: readonly string[], io: Io): Promise<number> {
   const [name, ...rest] = args
@@ -132,8 +142,6 @@ async function help([of]: readonly string[], asked: string | undefined, io: Io):
 
 function commandOf(name: string): Command {
   if (Object.hasOwn(commands, name)) return commands[name]!
-  if (later.includes(name))
-    throw new SluiceError('BAD_USAGE', `the command ${name} is not carried by this version yet`)
   const what = name.startsWith('-') ? 'option' : 'command'
   const known = Object.keys(commands)
   throw new SluiceError(

@@ -3,9 +3,19 @@ import type { Channel } from './model.ts'
 
 /**
  * A chore that one process does for all: pruning, the search for orphans, closing digests, accepting batches in the
- * background, the automatic redrive of a channel, the judging of the accounts of a pool.
+ * background, deciding what complaints slow and pause, trying waiting feedback again, writing the
+ * delivery log, the automatic redrive of a channel, the judging of the accounts of a pool.
  */
-export type Role = 'retention' | 'orphans' | 'digests' | 'jobs' | `redrive:${Channel}` | `judge:${string}`
+export type Role =
+  | 'retention'
+  | 'orphans'
+  | 'digests'
+  | 'jobs'
+  | 'complaints'
+  | 'feedback'
+  | 'delivery-log'
+  | `redrive:${Channel}`
+  | `judge:${string}`
 
 export interface Members {
   /** Names this process: no other process has the same name, and none has had it before. */
@@ -19,11 +29,11 @@ export interface Members {
    */
   holds(role: Role): boolean
   /**
-   * Calls the listener whenever another process was found dead: what it held can be taken over. It may be told of one
-   * death several times, and each process is told of it. A death before the start of this one is not told: a start takes
-   * over what there is. The returned function ends it.
+   * Calls the listener whenever another process was found dead, with its name: what it held can be taken over. It may be
+   * told of one death several times, also of a process that has ended in order, and each process is told of it. A death
+   * before the start of this one is not told: a start takes over what there is. The returned function ends it.
    */
-  onDeath(listener: () => void): () => void
+  onDeath(listener: (gone: readonly string[]) => void): () => void
   /** Gives the roles to the other processes; from now on this process holds none. */
   close(): Promise<void>
 }

@@ -93,6 +93,7 @@ export type DelayReason =
   | 'complaint_guard'
   | 'provider_capacity'
   | 'retry'
+  | 'state_unavailable'
 export const deadCauses = [
   'pool_blocked',
   'shed',
@@ -164,6 +165,16 @@ export interface OptOut {
   readonly channel?: Channel
 }
 
+/** An address that reaches nobody any more, as a permanent bounce tells. Only a different address lifts it. */
+export interface InvalidAddress {
+  readonly channel: Channel
+  /** The address that bounced; never shown. */
+  readonly address: string
+  /** The instant of the bounce, epoch ms. */
+  readonly at: number
+  readonly detail?: string
+}
+
 /** A recipient's stored addresses and preferences. */
 export interface Recipient extends RecipientFields {
   readonly tenant: string
@@ -171,6 +182,8 @@ export interface Recipient extends RecipientFields {
   readonly version?: number
   readonly quietHours?: Readonly<Partial<Record<Channel | 'default', QuietWindow>>>
   readonly optOuts?: readonly OptOut[]
+  /** At most one address of each channel: the one that bounced last. */
+  readonly invalid?: readonly InvalidAddress[]
 }
 
 /** A notification as a client requests it, validated and with defaults, before any decision. */
@@ -247,8 +260,8 @@ export interface Notification {
   /** The number of calls to a provider so far. */
   readonly attempts: number
   /**
-   * The instant at which it left the throttle queue, or passed it later than it was accepted, and counted for its
-   * tenant's and module's limits. Absent for a notification that counts at its acceptance. Epoch ms.
+   * The instant at which it left the throttle queue, or passed it at another instant than its acceptance, and counted for
+   * its tenant's and module's limits. Absent for a notification that counts at its acceptance. Epoch ms.
    */
   readonly turnedAt?: number
   /** The instant at which it was last handed to a provider, epoch ms. */
@@ -383,17 +396,4 @@ export function delayingLimit({
   if (status !== 'scheduled') return undefined
   if (decision.reason === 'tenant_limit') return 'tenant'
   return decision.reason === 'module_limit' ? 'module' : undefined
-}
-
-/**
- * The instant at which it counted for its tenant's and module's limits; undefined while it stands in the throttle
- * queue, and if it ended there.
- */
-export function countedAt({
-  turnedAt,
-  createdAt,
-  timeline,
-}: Pick<Notification, 'turnedAt' | 'createdAt' | 'timeline'>): number | undefined {
-  const first = timeline[1]?.reason
-  return first === 'tenant_limit' || first === 'module_limit' ? turnedAt : (turnedAt ?? createdAt)
 }

@@ -5,7 +5,8 @@
 
 /**
  * `recipient`: another version is on record, and caches drop theirs. Without the hint a commit or a right to send finds
- * out. `holds`: operators have put or ended a hold, and it is read again. Without the hint it is read every few seconds.
+ * out. `holds`: operators have put or ended a hold, or complaints slow or pause a category, and that is read again.
+ * Without the hint it is read every few seconds.
  */
 export type Hint =
   | { readonly topic: 'recipient'; readonly tenant: string; readonly recipient: string }

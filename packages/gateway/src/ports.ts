@@ -1,15 +1,18 @@
 /**
- * The ports of the gateway as interfaces: clock, randomness, store, limiter state, queue, providers. Stages know
- * these ports and the interfaces between stages (stages.ts), and nothing behind them; the composition joins the two.
- * Every port is asynchronous and takes many items at once, so that an engine across a network needs one round trip.
- * Instants are epoch milliseconds, durations milliseconds.
+ * The ports of the gateway as interfaces: clock, randomness, store, limiter state, queue, providers. Stages know these
+ * and the interfaces between stages (stages.ts), and nothing behind them; the composition joins the two. Every port is
+ * asynchronous and takes many items at once, so that an engine across a network needs one round trip. Instants are epoch
+ * milliseconds, durations milliseconds.
  */
-
 import type { Admission, AdmissionQuery, CountedQuery } from './admission-ports.ts'
 import type { BacklogSource } from './backlog-cell.ts'
 import type { CommitLookup, Conflict } from './conflict.ts'
+import type { DeliveryCounts } from './delivery-count-port.ts'
+import type { KeepsOutbox } from './delivery-log-port.ts'
 import type { Erasing } from './erasure-ports.ts'
+import type { FeedbackRecord } from './feedback-port.ts'
 import type { HoldRecord, HoldWrite } from './hold-ports.ts'
+import type { IntakeRecord } from './intake-port.ts'
 import type {
   Channel,
   Content,
@@ -231,15 +234,22 @@ export interface Pruned {
 /** Prefix of the pseudonyms under which the rows of erased recipients stay. */
 export const pseudonymPrefix = 'erased:'
 
+/** The beginning of the names of holds by which the complaint guard keeps its stages: no operator can give such a name. */
+export const complaintHoldPrefix = 'complaints/'
+
 export interface Store
   extends BacklogSource,
     CommitLookup<Change>,
+    DeliveryCounts,
     Erasing,
+    KeepsOutbox,
     RecipientReads,
     SendRights,
     Takeover {
   /** True if effects of the last commits may be missing: the process before was killed, or closed it unsettled. */
   readonly unsettled: boolean
+  readonly feedback: FeedbackRecord
+  readonly intake: IntakeRecord
   /** Resolves when the change is on disk. Changes that arrive together share one durable commit. */
   commit(change: Change): Promise<CommitResult>
   notification(tenant: string, id: string): Promise<Notification | undefined>

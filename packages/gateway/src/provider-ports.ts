@@ -139,15 +139,31 @@ export interface AccountRecord {
 }
 
 /** An event that an operator may have to look at. */
-export interface Alert {
+export type Alert = AccountAlert | ComplaintAlert
+
+interface AlertCommon {
   readonly id: string
-  readonly type: 'account.opened' | 'account.closed'
   readonly at: number
+  /** The end of the time for which an open alert is not repeated, or of a pause by estimate. */
+  readonly until?: number
+}
+
+interface AccountAlert extends AlertCommon {
+  readonly type: 'account.opened' | 'account.closed'
   readonly channel: Channel
   readonly provider: string
   readonly account: string
-  /** The end of the time for which an open alert is not repeated. */
-  readonly until?: number
+}
+
+/** A category of a tenant pauses because of complaints, or goes on. */
+interface ComplaintAlert extends AlertCommon {
+  readonly type: 'complaints.paused' | 'complaints.resumed'
+  readonly tenant: string
+  readonly category: string
+  readonly delivered: number
+  readonly complained: number
+  /** The lower bound of the rate of complaints, from 0 to 1. */
+  readonly bound: number
 }
 
 export interface Alerts {

@@ -19,3 +19,9 @@ export interface Registrations {
    */
   register(life: ServerLife): number | Promise<number>
 }
+
+/** Registrations that are on record for several processes. */
+export interface NewestRegistrations extends Registrations {
+  /** Reads the newest registration of each server, by its node. Rejects with STORE_UNAVAILABLE. */
+  newest(): Promise<ReadonlyMap<string, number>>
+}

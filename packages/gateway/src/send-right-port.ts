@@ -21,6 +21,11 @@ export interface GivenRights {
    * take, cancel or change a notification that this process holds.
    */
   readonly forMs: number
+  /**
+   * The newest registration of each server of limiter state, by its node, as it was on record when the rights were given:
+   * what is asked of a server under an older one counts in a life that has ended. Absent where no server is registered.
+   */
+  readonly servers?: ReadonlyMap<string, number>
 }
 
 export interface SendRights {

@@ -221,6 +221,8 @@ export interface ReservationRequest {
   readonly patient?: boolean
   /** It waited before, and is not held up while other notifications of its subjects move up. @defaultValue false */
   readonly waited?: boolean
+  /** The instant that it held has come: those that wait behind it do not stand in its way. @defaultValue false */
+  readonly inTurn?: boolean
   /** The instant on record, epoch ms: `advance` answers a later one that is held. */
   readonly promisedAt?: number
 }

@@ -85,8 +85,8 @@ export interface ThrottleState {
   ): readonly ThrottleTurn[] | Promise<readonly ThrottleTurn[]>
   /**
    * Puts entries back whose turns came at these instants, epoch ms, and could not be written: they stay counted there, and
-   * stand in their queues where they stood before. Turns of an earlier generation change nothing: a fill has restored
-   * their entries, or has counted them.
+   * stand in their queues with that place, so that no other entry gets it. Turns of an earlier generation change nothing:
+   * a fill has restored their entries, or has counted them. A turn that was given twice is put back once.
    */
   putBack(
     tenant: string,

@@ -71,7 +71,7 @@ export interface SiteOptions {
 type Cleanup = Pick<TestContext, 'after'>
 
 /** How long a gateway may take until it is ready; beyond it something is wrong. */
-const readyMsMax = 30_000
+const readyMsMax = 60_000
 
 export async function createSite(t: Cleanup, options: SiteOptions = {}): Promise<Site> {
   const folder = options.folder ?? mkdtempSync(join(tmpdir(), 'sluice-site-'))

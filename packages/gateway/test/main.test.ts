@@ -53,18 +53,11 @@ test('a command that is misspelt is answered with the one that was meant', async
   assert.match((await sluice(['__proto__'])).err, /unknown command/)
 })
 
-test('a command of later says so', async () => {
-  assert.deepEqual(await sluice(['advise', 'x.csv']), {
-    code: 2,
-    out: '',
-    err: 'sluice: the command advise is not carried by this version yet',
-  })
-})
-
 for (const name of [
   'serve',
   'check',
   'simulate',
+  'advise',
   'explain',
   'recipient',
   'pools',

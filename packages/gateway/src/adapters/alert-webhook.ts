@@ -77,8 +77,9 @@ export function createAlertWebhook({ url, secret, clock, onError }: AlertWebhook
     }
   }
 
-  function drop({ type, account }: Alert, error: unknown): void {
-    onError(`alert ${type} of ${account}`, error)
+  function drop(alert: Alert, error: unknown): void {
+    const of = 'account' in alert ? alert.account : `${alert.category} of ${alert.tenant}`
+    onError(`alert ${alert.type} of ${of}`, error)
   }
 
   return {

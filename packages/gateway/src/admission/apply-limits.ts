@@ -148,7 +148,10 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
   ) {
     const { at, firstAt, limit } = reservation
     if (limit !== undefined) return undefined
-    if (at === notBefore) return forbiddenHours.heldUntil(notification) === at ? 'held' : undefined
+    if (at === notBefore)
+      return forbiddenHours.heldUntil(notification) === at
+        ? forbiddenHours.heldBecause(notification)
+        : undefined
     const ended = forbiddenHours.reasonUntil(notification, recipient, at)
     return ended === undefined && firstAt > notBefore
       ? forbiddenHours.reasonAt(notification, recipient, notBefore)

@@ -87,12 +87,16 @@ export interface Evaluation extends EvaluationMode {
   readonly undo?: UndoList
 }
 
-/** A pass may be this much later than the acceptance on record, ms: half of what windows are kept longer. */
+/**
+ * A pass may be this far from the acceptance on record, ms: half of what windows are kept longer. It is earlier where the
+ * clock of a server that counts for several processes is behind.
+ */
 const passSlackMs = 10
 
 /** Notes the instant at which a candidate passed the limits of its tenant and module: a restart counts it there again. */
 export function notePass({ notification }: Candidate, at: number): void {
-  if (at > notification.createdAt + passSlackMs) (notification as Mutable<Notification>).turnedAt = at
+  if (Math.abs(at - notification.createdAt) > passSlackMs)
+    (notification as Mutable<Notification>).turnedAt = at
 }
 
 export function ruleReports(reservation: Reservation): readonly RuleReport[] {
@@ -224,7 +228,7 @@ export function patchOf(verdict: Verdict): Patch {
 export function expiresBeforeItMayLeave(
   notification: Notification,
   { now, policyVersion }: { readonly now: number; readonly policyVersion: string },
-  forbiddenHours: Pick<ForbiddenHours, 'heldUntil'>,
+  forbiddenHours: Pick<ForbiddenHours, 'heldUntil' | 'heldBecause'>,
 ): Verdict | undefined {
   const { expiresAt, sendAt = 0 } = notification
   if (expiresAt === undefined) return undefined
@@ -235,7 +239,14 @@ export function expiresBeforeItMayLeave(
   if (expiresAt > heldUntil) return undefined
   // It waits for an earlier end of the hold, too.
   return {
-    ...undecidedVerdict(policyVersion, expiresAt, 'held', { at: heldUntil, detail }),
+    ...undecidedVerdict(policyVersion, expiresAt, forbiddenHours.heldBecause(notification), {
+      at: heldUntil,
+      detail,
+    }),
     waitlisted: true,
   }
 }
+
+/** True if no call may have been made for it: it waits for its instant, in a digest or in the queue. */
+export const hasNotLeft = ({ status }: Pick<Notification, 'status'>): boolean =>
+  status === 'scheduled' || status === 'digesting' || status === 'queued'

@@ -1,6 +1,6 @@
 /** Suppresses notifications that an opt-out or a missing address forbids, before any limit is asked. Pure. */
 import type { Channel } from '../model.ts'
-import { address, optedOut } from '../policy/preferences.ts'
+import { address, isInvalid, optedOut } from '../policy/preferences.ts'
 import { type Candidate, type Evaluation, suppressed, type Verdict } from './candidate.ts'
 
 export interface EligibilityOptions {
@@ -22,10 +22,10 @@ export function createEligibility({ selfAddressed }: EligibilityOptions): Eligib
     const more = limit === undefined ? {} : { limit }
     if (optedOut(recipient, category, channel, priority))
       return suppressed(policyVersion, now, 'opted_out', more)
-    if (selfAddressed.has(channel) || address(to, recipient, channel) !== undefined) return undefined
-    return suppressed(policyVersion, now, 'invalid_address', {
-      ...more,
-      detail: `no address for ${channel}`,
-    })
+    if (selfAddressed.has(channel)) return undefined
+    const found = address(to, recipient, channel)
+    if (found !== undefined && !isInvalid(recipient, channel, found)) return undefined
+    const detail = found === undefined ? `no address for ${channel}` : `the address for ${channel} bounced`
+    return suppressed(policyVersion, now, 'invalid_address', { ...more, detail })
   }
 }

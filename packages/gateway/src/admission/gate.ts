@@ -10,7 +10,7 @@ import type { Notifier } from '../notifier-port.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, LimitState, Random, Store } from '../ports.ts'
 import type { Contents, Gate, Ledger, RecipientLimiter, Scheduler } from '../stages.ts'
-import { createAdmit } from './admit.ts'
+import { createAdmission } from './admit-undecided.ts'
 import { createCancellation } from './cancellation.ts'
 import { createCandidateFactory } from './candidates.ts'
 import { createDigestCloser } from './digests/digest-closer.ts'
@@ -18,6 +18,7 @@ import { createDigestPlanner } from './digests/digest-plan.ts'
 import { createOpenDigests } from './digests/open-digests.ts'
 import { createEvaluator } from './evaluate.ts'
 import { createHandover } from './handover.ts'
+import type { LimitsWait } from './limits-wait.ts'
 import { createMovingUp, type MovingUp } from './moving-up.ts'
 import type { PauseNewcomers } from './newcomer-pause.ts'
 import type { ForbiddenHours } from './quiet-hours.ts'
@@ -54,6 +55,7 @@ export interface GateOptions {
 
 export interface Admitting extends Gate {
   readonly movingUp: Pick<MovingUp, 'freed' | 'settleAfter' | 'isThrough' | 'stop'>
+  readonly limitsWait: Pick<LimitsWait, 'stop'>
   /** Starts the move of all who were promised an instant under another policy, or by a process that was killed. */
   startMovingUp(): void
   /** Another policy is in force: starts the move of all who were promised an instant under another one. */
@@ -113,8 +115,7 @@ export function createGate(options: GateOptions): Admitting {
 
   // Admit, and decide again.
   const deciding = { store, ledger, throttle, evaluator, digests, recipients, handover, onError }
-  const admit = createAdmit({ ...deciding, candidatesOf })
-  const { bringBack, ...redecision } = createRedecision({
+  const { bringBack, limitsWait, ...redecision } = createRedecision({
     ...deciding,
     limiter,
     scheduler,
@@ -127,8 +128,9 @@ export function createGate(options: GateOptions): Admitting {
   })
 
   return {
-    admit,
+    ...createAdmission({ ...deciding, candidatesOf, policy, clock, limitsWait }),
     ...redecision,
+    limitsWait,
     movingUp,
     startMovingUp: () => movingUp.start(redecision.review),
     policyChanged: movingUp.policyChanged,
@@ -137,16 +139,5 @@ export function createGate(options: GateOptions): Admitting {
     closeDigest: closer.close,
     usage: createUsage({ state, policy, store, clock }),
     placeOf: throttle.placeOf,
-
-    async preview(caller, draft) {
-      const [each] = await candidatesOf(caller, [draft])
-      await throttle.preview(each!)
-      await evaluator.preview([each!])
-      const { patch, decision } = each!.verdict!
-      return {
-        draft: patch?.channel === undefined ? draft : { ...draft, channel: patch.channel },
-        decision,
-      }
-    },
   }
 }

@@ -11,7 +11,7 @@ import type { Policy } from '../policy/policy.ts'
 import type { Clock, HoldRecord, Store, Subject } from '../ports.ts'
 import type { HeldSubjects } from './held-subjects.ts'
 import type { SettleHeld } from './hold-order.ts'
-import type { ForbiddenHours } from './quiet-hours.ts'
+import { type ForbiddenHours, isHoldReason } from './quiet-hours.ts'
 import { findOrNobody, type RecipientCache } from './recipient-cache.ts'
 import type { Review } from './start-walk.ts'
 
@@ -38,7 +38,7 @@ export interface HoldWalk {
 }
 
 /** The notifications that a hold selects. */
-export type Selection = Pick<HoldRecord, 'tenant' | 'channel' | 'category'> & {
+type Selection = Pick<HoldRecord, 'tenant' | 'channel' | 'category'> & {
   /** An account whose hold was shortened or ended: notifications that waited for it hold no places, and are decided anew. */
   readonly isOfAccount?: boolean
 }
@@ -143,7 +143,7 @@ export function createHoldWalk(options: HoldWalkOptions): HoldWalk {
       if (stopped) return
       const heldUntil = forbiddenHours.heldUntil(notification) ?? 0
       const isStoppedNow = notification.dueAt < heldUntil
-      const isReleased = notification.dueAt > heldUntil && waitingReason(notification) === 'held'
+      const isReleased = notification.dueAt > heldUntil && isHoldReason(waitingReason(notification))
       if (!isStoppedNow && !isReleased) continue
       const { tenant, to } = notification
       const limited = policy

@@ -3,14 +3,15 @@
  * policy in force, so a changed policy counts the history that exists.
  */
 import type { Limit } from '@sluice/limits'
-import type { Recipient } from '../model.ts'
 import type { Policy, SubjectRules } from '../policy/policy.ts'
 import type { Admission, Clock, Page, Store, Subject } from '../ports.ts'
 import type { Ledger, Recipients } from '../stages.ts'
-import { createOverduePlans, type HeldInstant, type SubjectInstants } from './overdue.ts'
+import { createHeldInstants } from './held-instant.ts'
+import { createOverduePlans, type SubjectInstants } from './overdue.ts'
 import type { ForbiddenHours } from './quiet-hours.ts'
 import { findOrNobody } from './recipient-cache.ts'
 import { refusalId } from './recipient-limiter.ts'
+import type { HeldInstant } from './slot-plan.ts'
 
 export interface LimiterRecoveryOptions {
   readonly store: Pick<Store, 'counted' | 'mayHave'>
@@ -87,6 +88,7 @@ const heldMax = 2_000
 export function createLimiterRecovery(options: LimiterRecoveryOptions) {
   const { store, policy, ledger, recipients, forbiddenHours, clock, marginMs, isUnsettled } = options
   const { pageRows = 1_000 } = options
+  const heldInstant = createHeldInstants(forbiddenHours)
 
   function entriesOf(admission: Admission, rules: readonly Limit[]): Entry[] {
     if (admission.undecided === true) return []
@@ -126,22 +128,6 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
     const last = ledger.live(admission.id)?.events.at(-1)
     if (last?.status === 'sending') return { ...admission, firedAt: last.at }
     return admission.status === 'sending' ? { ...admission, firedAt: clock.now() } : admission
-  }
-
-  /** Keeps what a plan needs of a notification, and no more: there may be as many as wait of a tenant. */
-  function heldInstant(admission: Admission, all: readonly SubjectRules[], recipient: Recipient | null) {
-    const { id, dueAt: at } = admission
-    const held: HeldInstant = { id, at, limits: all.filter(({ rules }) => rules.length > 0) }
-    if (!forbiddenHours.hasHours(admission, recipient)) return held
-    const { tenant, module, channel, category, priority, to } = admission
-    const { timeZone, phone } = to
-    const whose = {
-      id: to.id,
-      ...(timeZone === undefined ? {} : { timeZone }),
-      ...(phone === undefined ? {} : { phone }),
-    }
-    const countable = { id, tenant, module, channel, category, priority, to: whose }
-    return { ...held, forbidden: (from: number) => forbiddenHours.forbidden(countable, recipient, from) }
   }
 
   /** Reads the instants of a subject, as a plan of the overdue needs them. */

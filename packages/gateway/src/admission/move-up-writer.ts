@@ -1,6 +1,6 @@
 /**
  * Writes that a waiting notification has an earlier instant, whoever changes it meanwhile; or the later one that it was
- * planned at behind what was due while no gateway ran. Where the store fails, the write is tried again until the
+ * planned at behind what was due before and leaves late. Where the store fails, the write is tried again until the
  * notification has changed: its place in the limits is the new one already, and those behind it have theirs after that.
  */
 import { concernsAll } from '../errors.ts'
@@ -70,7 +70,7 @@ export function createMoveUpWriter(options: MoveUpWriterOptions): MoveUpWriter {
   /** Returns false where the record has changed. After an error the notification leaves when it was promised to. */
   async function commitMove(before: Notification, verdict: Verdict): Promise<boolean> {
     const path = ledger.live(before.id)?.events ?? []
-    const detail = verdict.dueAt > before.dueAt ? 'behind what was due while no gateway ran' : 'moved up'
+    const detail = verdict.dueAt > before.dueAt ? 'behind what was due before and left late' : 'moved up'
     ledger.release(before)
     const move = moveTo(before, clock.now(), { ...verdict, detail }, path)
     try {

@@ -4,27 +4,9 @@
  * waits in the subject, and in those that share notifications with it, gets the earliest instant that its limits admit
  * behind those that were promised earlier. Nothing is written here: the limiter's state is filled with the plan.
  */
-import {
-  createLimits,
-  type ForbiddenInterval,
-  type Limit,
-  memoryStore,
-  type RestoredEntry,
-} from '@sluice/limits'
-import type { SubjectRules } from '../policy/policy.ts'
+import type { RestoredEntry } from '@sluice/limits'
 import type { Clock, Subject } from '../ports.ts'
-import { waitOnly } from './several-subjects.ts'
-
-/** A notification that holds an instant and has not left. */
-export interface HeldInstant {
-  readonly id: string
-  /** The instant that it was promised, epoch ms. */
-  readonly at: number
-  /** The limits of all subjects that count it. */
-  readonly limits: readonly SubjectRules[]
-  /** Returns its quiet hours from an instant on; absent where it has none. */
-  readonly forbidden?: (from: number) => readonly ForbiddenInterval[] | undefined
-}
+import { createSlotPlan, type HeldInstant, inOrder } from './slot-plan.ts'
 
 /** The instants of a subject: those that count, and those that notifications hold. */
 export interface SubjectInstants {
@@ -110,15 +92,15 @@ export function createOverduePlans({ read, reachMs, clock, marginMs }: OverduePl
   async function plan(subject: Subject, instants: SubjectInstants): Promise<boolean> {
     const all = await readAll(subject, instants)
     const now = clock.now()
-    const scratch = createLimits({ store: memoryStore({ now: () => now }), marginMs }).sync
-    for (const [key, { fired }] of all) scratch.restore(key, fired)
+    const fired = new Map([...all].map(([key, instants]) => [key, instants.fired]))
+    const slots = createSlotPlan({ now, marginMs, subjects: fired })
     const held = new Map([...all.values()].flatMap((each) => each.held.map((one) => [one.id, one])))
     const made = new Map<string, Planned>()
     /** From here on nobody meets one that leaves later than it was promised. */
     let end = now
     for (const each of inOrder([...held.values()])) {
       if (each.at > end) break
-      const at = place(each, Math.max(now, each.at))
+      const at = slots.place(each, Math.max(now, each.at))
       if (at > each.at) end = Math.max(end, at + reachMs())
       made.set(each.id, { promised: each.at, at, plannedAt: now })
       if (made.size % sliceMax === 0) await new Promise<void>((next) => clock.soon(next))
@@ -128,32 +110,6 @@ export function createOverduePlans({ read, reachMs, clock, marginMs }: OverduePl
     for (const [id, planned] of made) plans.set(id, planned)
     plansUntil = Math.max(plansUntil, end)
     return true
-
-    /** Finds the earliest instant that all subjects admit, and takes it. */
-    function place({ id, at: promised, limits, forbidden }: HeldInstant, from: number): number {
-      const intervals = forbidden?.(from)
-      const own = limits.filter(({ subject: { key } }) => all.has(key))
-      const freeFrom = (notBefore: number): number =>
-        Math.max(
-          ...own.map(
-            ({ subject: { key }, rules }) =>
-              scratch.preview(key, waitOnly(rules), {
-                notBefore,
-                ...(intervals === undefined ? {} : { forbidden: intervals }),
-              }).at,
-          ),
-        )
-      let at = from
-      for (let next = freeFrom(at); next > at; next = freeFrom(at)) at = next
-      // A limit of 0 admits it never: `fire` decides about it.
-      if (at === Number.POSITIVE_INFINITY) return promised
-      for (const {
-        subject: { key },
-        rules,
-      } of own)
-        scratch.restore(key, [{ id, at, fired: false, streams: streamsOf(rules) }])
-      return at
-    }
   }
 
   /** @param planWith - plans what is overdue; false where more of the subject would have to be known */
@@ -189,10 +145,3 @@ export function createOverduePlans({ read, reachMs, clock, marginMs }: OverduePl
     soonPlacesOf: (subject, entries, near) => placesFor(entries, () => plan(subject, near)),
   }
 }
-
-const inOrder = (held: readonly HeldInstant[]): readonly HeldInstant[] =>
-  held.toSorted((a, b) => a.at - b.at || (a.id < b.id ? -1 : 1))
-
-const streamsOf = (rules: readonly Limit[]): readonly string[] => [
-  ...new Set(rules.map(({ stream }) => stream)),
-]

@@ -9,14 +9,33 @@ import type { Policy, QuietRule } from '../policy/policy.ts'
 import { spreadOffset } from '../policy/spread.ts'
 import type { Countable } from '../ports.ts'
 
-export type HoursReason = 'quiet_hours' | 'legal_hours' | 'held'
+/** The reasons for which notifications are stopped whatever their recipients prefer. */
+export type HoldReason = 'held' | 'complaint_guard'
+export type HoursReason = 'quiet_hours' | 'legal_hours' | HoldReason
 
-/** The fields by which a hold selects notifications. */
-type Holdable = Pick<Notification, 'tenant' | 'channel' | 'category'>
+/** The fields by which holds and the complaint guard select notifications. */
+type Holdable = Pick<Notification, 'id' | 'tenant' | 'channel' | 'category' | 'priority'> &
+  Partial<Pick<Notification, 'attempts'>>
+
+/** The ends of what stops a notification now; undefined where nothing does. */
+export interface Stops {
+  /** The end of the holds of operators. */
+  untilOf(notification: Holdable): number | undefined
+  /** The instant until which the complaint guard stops it, an estimate. */
+  guardedUntil(notification: Holdable): number | undefined
+}
+
+const noStops: Stops = { untilOf: () => undefined, guardedUntil: () => undefined }
+
+/** Tests if a reason is that of a hold: when it ends, those who wait move up. */
+export const isHoldReason = (reason: string | undefined): reason is HoldReason =>
+  reason === 'held' || reason === 'complaint_guard'
 
 export interface ForbiddenHours {
-  /** Returns the end of the holds of operators that stop a notification; undefined where none does. */
+  /** Returns the end of what stops a notification: holds of operators, the complaint guard. Undefined where nothing does. */
   heldUntil(notification: Holdable): number | undefined
+  /** Names the one of them that ends last. */
+  heldBecause(notification: Holdable): HoldReason
   /** Tests if quiet or legal hours apply at any time. */
   hasHours(countable: Countable, recipient: Recipient | null): boolean
   /** Returns the forbidden intervals, covering at least `maxDelayMs` from `from`; undefined where there are none. */
@@ -26,7 +45,11 @@ export interface ForbiddenHours {
     from: number,
   ): readonly ForbiddenInterval[] | undefined
   /** Returns the reason why a time is forbidden: a hold, or the hours that last longest. Undefined where it is allowed. */
-  reasonAt(countable: Countable, recipient: Recipient | null, instant: number): HoursReason | undefined
+  reasonAt(
+    countable: Countable & Holdable,
+    recipient: Recipient | null,
+    instant: number,
+  ): HoursReason | undefined
   /** Returns the hours whose end, with the spread added, is this time. */
   reasonUntil(
     countable: Countable & { readonly id: string },
@@ -48,13 +71,16 @@ interface Covered {
 
 /**
  * @param aheadMs how far the wall clock is ahead of the process clock, ms
- * @param heldUntil the end of the holds that stop a notification
+ * @param stops what stops notifications whatever their recipients prefer
  */
 export function createForbiddenHours(
   policy: Policy,
   aheadMs: () => number = () => 0,
-  heldUntil: ForbiddenHours['heldUntil'] = () => undefined,
+  stops: Stops = noStops,
 ): ForbiddenHours {
+  const heldUntil: ForbiddenHours['heldUntil'] = (of) => laterOf(stops.untilOf(of), stops.guardedUntil(of))
+  const heldBecause: ForbiddenHours['heldBecause'] = (of) =>
+    (stops.guardedUntil(of) ?? 0) > (stops.untilOf(of) ?? 0) ? 'complaint_guard' : 'held'
   const cache = new Map<string, Covered>()
 
   function covering(rules: readonly QuietRule[], from: number): Covered {
@@ -94,6 +120,7 @@ export function createForbiddenHours(
 
   const forbiddenHours: ForbiddenHours = {
     heldUntil,
+    heldBecause,
     hasHours: (countable, recipient) => rulesOf(countable, recipient).length > 0,
     forbidden(countable, recipient, from) {
       const rules = rulesOf(countable, recipient)
@@ -108,7 +135,7 @@ export function createForbiddenHours(
       })
     },
     reasonAt(countable, recipient, instant) {
-      if ((heldUntil(countable) ?? instant) > instant) return 'held'
+      if ((heldUntil(countable) ?? instant) > instant) return heldBecause(countable)
       const rules = rulesOf(countable, recipient)
       if (rules.length === 0) return undefined
       const wall = instant + aheadMs()

@@ -29,7 +29,7 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
   let releases = 0
 
   function requestsOf(reservationRequest: ReservationRequest): LimitRequest[] {
-    const { notification, recipient, horizonMs, promisedAt } = reservationRequest
+    const { notification, recipient, horizonMs, promisedAt, inTurn } = reservationRequest
     const notBefore = laterOf(reservationRequest.notBefore, forbiddenHours.heldUntil(notification))
     const from = Math.max(clock.now(), notBefore ?? 0)
     const forbidden = forbiddenHours.forbidden(notification, recipient, from)
@@ -43,6 +43,7 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
       if (horizonMs !== undefined) request.horizonMs = horizonMs
       if (forbidden !== undefined) request.forbidden = forbidden
       if (promisedAt !== undefined) request.promisedAt = promisedAt
+      if (inTurn !== undefined) request.inTurn = inTurn
       // A critical notification does not wait for others to move up (contract, Moving up).
       if (reservationRequest.waited === true || notification.priority === 'critical') request.waited = true
       return request

@@ -2,7 +2,9 @@
  * Decides stored notifications anew: one that is due and undecided, one whose turn in the throttle queue has come, one
  * whose recipient changed a preference, or a dead letter that an operator redrives. Each redecision ends in one move.
  */
+import { awaitsLimits } from '../awaits-limits.ts'
 import { type Conflicted, conflicted, isAmong, retryOnConflict } from '../conflict.ts'
+import { isStateAway } from '../errors.ts'
 import { isFinal, type Notification, type Patch, type Recipient, revisionOf } from '../model.ts'
 import type { Notifier } from '../notifier-port.ts'
 import { recipientSubject } from '../policy/subject.ts'
@@ -11,13 +13,14 @@ import type { Ledger, RecipientLimiter, Scheduler } from '../stages.ts'
 import { generationsOf } from '../state-generation.ts'
 import type { ThrottleTurn } from '../throttle-port.ts'
 import { type UndoList, withUndo } from '../undo.ts'
-import type { Candidate, EvaluationMode } from './candidate.ts'
+import { type Candidate, type EvaluationMode, hasNotLeft } from './candidate.ts'
 import { digestWrites, forgetConflicting } from './candidate-writes.ts'
 import type { OpenDigests } from './digests/open-digests.ts'
 import { type Evaluator, moveTo } from './evaluate.ts'
 import type { Handover } from './handover.ts'
+import { createLimitsWait, type LimitsWait } from './limits-wait.ts'
 import type { MovingUp } from './moving-up.ts'
-import type { ForbiddenHours } from './quiet-hours.ts'
+import { type ForbiddenHours, isHoldReason } from './quiet-hours.ts'
 import type { RecipientCache } from './recipient-cache.ts'
 import type { ReleaseHolds } from './release-holds.ts'
 import type { TenantThrottle } from './tenant-throttle/tenant-throttle.ts'
@@ -44,6 +47,8 @@ export interface RedecisionOptions {
 export interface Redecision {
   /** Decides due, undecided notifications. Each one in a throttle queue passes now, or is scheduled for its later place. */
   resume(notifications: readonly Notification[]): Promise<void>
+  /** Decides notifications that were accepted undecided because the limits could not be asked. */
+  readonly limitsWait: LimitsWait
   /** Decides notifications whose turn in the throttle queue has come before their stored `dueAt`. */
   promote(tenant: string, ids: readonly string[]): Promise<void>
   /** Decides a dead letter anew, in room of this generation; false where the record has changed meanwhile. */
@@ -125,25 +130,23 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     const turn = await throttle.turn(notification)
     const { passed, at, generation } = turn
     const generations = generationsOf(notification.tenant, { throttle: generation })
-    if (!passed) {
-      await redecide(notification, { waitsUntil: at, ...generations })
-      return
-    }
     let isWritten = false
     try {
-      isWritten = await redecide(notification, generations, { turnedAt: at })
+      isWritten = passed
+        ? await redecide(notification, generations, { turnedAt: at })
+        : await redecide(notification, { waitsUntil: at, ...generations })
     } finally {
       if (!isWritten) await returnTurn(notification, turn)
     }
   }
 
   /**
-   * Puts a notification back into the throttle queue whose turn could not be written, unless it has ended meanwhile. A
-   * turn that another process has written stays counted. Where its record cannot be read it throws, and the next try
-   * finds out.
+   * Puts a notification back into the throttle queue whose turn could not be written, unless it has ended meanwhile: then
+   * it leaves the queue, in which an outdated turn may have put it again. A turn that another process has written stays
+   * counted. Where its record cannot be read it throws, and the next try finds out.
    */
   async function returnTurn(notification: Notification, turn: ThrottleTurn): Promise<void> {
-    await throttle.putBack(notification, turn)
+    if (turn.passed) await throttle.putBack(notification, turn)
     // Read only now: what ends it from here on takes it out of the queue itself.
     const { tenant, id } = notification
     const recorded = ledger.live(id)?.notification ?? (await store.notification(tenant, id))
@@ -194,18 +197,26 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     },
     undo: UndoList,
   ): Promise<boolean | Conflicted> {
-    const { waitsUntil, patch, path, generations, ...mode } = decided
+    const { waitsUntil, patch, path, generations, again = true, ...mode } = decided
     const recipient = await recipients.find(before.tenant, before.to.id)
     const each: Candidate = { notification: { ...before, ...patch }, recipient }
+    // One that was never decided passes the limits of its tenant first.
+    const passed = again ? undefined : await throttle.pass([each], undo)
+    const { turnedAt = before.createdAt } = each.notification
+    const pass = again || each.verdict !== undefined ? {} : { turnedAt }
     if (waitsUntil !== undefined) throttle.wait(each, waitsUntil)
     const isHeldElsewhere = (): Promise<boolean> => holdsSince(before)
-    await evaluator.evaluate([each], undo, { ...mode, again: true, isHeldElsewhere })
+    await evaluator.evaluate([each], undo, { ...mode, again, isHeldElsewhere })
+    await passed?.releaseSuppressed()
     const verdict = each.verdict!
-    const move = moveTo(before, clock.now(), { ...verdict, patch: { ...patch, ...verdict.patch } }, path)
+    const decision = { ...verdict, patch: { ...patch, ...pass, ...verdict.patch } }
+    const move = moveTo(before, clock.now(), decision, path)
     const result = await ledger.commit({
       moves: [move],
       ...digestWrites([each]),
-      ...(generations === undefined ? {} : { generations }),
+      ...(generations === undefined
+        ? generationsOf(before.tenant, { throttle: passed?.generation })
+        : { generations }),
     })
     if (!result.applied) {
       forgetConflicting(options, [each], result.conflicts)
@@ -241,7 +252,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     const now = clock.now()
     // A copy, which alone is current: the scheduler and the queue may still have the notification itself.
     const kept = { ...notification }
-    if (kept.status !== 'scheduled' || (kept.dueAt > now && !hasCome)) {
+    if (!awaitsLimits(kept) && (kept.status !== 'scheduled' || (kept.dueAt > now && !hasCome))) {
       scheduler.place([kept])
       return
     }
@@ -256,6 +267,9 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     failures.set(id, count + 1)
     return Math.min(retryMsMax, retryMsMin * 2 ** Math.min(count, 30))
   }
+
+  const decide = (before: Notification): Promise<boolean> => redecide(before, { again: false })
+  const limitsWait = createLimitsWait({ decide, retryLater, ledger, scheduler, clock, onError })
 
   async function promoteOne(tenant: string, id: string): Promise<void> {
     const notification = ledger.live(id)?.notification ?? (await store.notification(tenant, id))
@@ -284,11 +298,12 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     const leavesAt = Math.max(clock.now(), notification.dueAt)
     const forbidden = holds ? forbiddenHours.reasonAt(notification, recipient, leavesAt) : undefined
     // The walk of a hold brings it behind that in the order of acceptance; alone it would lose its place to later ones.
-    const isForbidden = forbidden !== undefined && !(leavesHeld && forbidden === 'held')
+    const isForbidden = forbidden !== undefined && !(leavesHeld && isHoldReason(forbidden))
     if (!refused && !isForbidden && !(isReleased && holds)) return true
     try {
-      const mode = { holds: true, ...(refused ? {} : { patient: true, waited: true }) }
-      return (await redecide(notification, mode)) ? true : conflicted
+      // The holds of a suppressed one are released behind its commit, also where the limits cannot be asked now.
+      const mode = refused ? {} : { holds: true, patient: true, waited: true }
+      return (await redecide(notification, mode)) || conflicted
     } catch (error) {
       retryLater(notification)
       throw error
@@ -314,7 +329,8 @@ export function createRedecision(options: RedecisionOptions): Redecision {
       const page: Page<Notification> = await store.waiting(tenant, id, cursor ?? null, reviewedAtOnce)
       for (const notification of page.items)
         await review(notification, false, true).catch((error: unknown) => {
-          failed ??= { error }
+          // Where the limits cannot be asked, hours that have changed are met when it is due.
+          if (!isStateAway(error)) failed ??= { error }
         })
       cursor = page.nextCursor
     }
@@ -329,8 +345,11 @@ export function createRedecision(options: RedecisionOptions): Redecision {
   }
 
   return {
+    limitsWait,
+
     async resume(notifications) {
-      await all(notifications.map(resume))
+      limitsWait.add(notifications.filter(awaitsLimits))
+      await all(notifications.filter((each) => !awaitsLimits(each)).map(resume))
     },
 
     async promote(tenant, ids) {
@@ -373,9 +392,6 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     },
   }
 }
-
-const hasNotLeft = ({ status }: Notification): boolean =>
-  status === 'scheduled' || status === 'digesting' || status === 'queued'
 
 /** Waits for all promises and then throws the first error: a failure does not interrupt the others. */
 async function all(works: readonly Promise<void>[]): Promise<void> {

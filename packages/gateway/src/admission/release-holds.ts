@@ -4,7 +4,8 @@
  * retried in the background: nobody else would release it, and a client that repeats its cancellation finds it done.
  */
 
-import { SluiceError } from '../errors.ts'
+import { awaitsLimits } from '../awaits-limits.ts'
+import { isStateAway, SluiceError } from '../errors.ts'
 import type { Notification } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, LimitState } from '../ports.ts'
@@ -25,7 +26,8 @@ export interface HoldReleaserOptions {
 
 /**
  * Releases the holds of `held`, the record before it ended as `ended`. A delivered notification keeps its holds. Rejects
- * where the first try fails; what is left is retried all the same.
+ * where the first try fails, unless the server of the limits is away: nobody is decided before that is back. What is left
+ * is retried all the same.
  */
 export type ReleaseHolds = (held: Notification, ended: Notification['status']) => Promise<void>
 
@@ -51,6 +53,8 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
 
   function stepsOf(held: Notification, ended: Notification['status']): Step[] {
     const steps: Step[] = []
+    // It was accepted while the limits could not be asked.
+    if (awaitsLimits(held)) return steps
     // A failed notification reached its provider: its send counts in the limits, but it is no duplicate any more.
     if (ended === 'cancelled' || ended === 'suppressed' || ended === 'expired') {
       steps.push(
@@ -76,7 +80,7 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
 
   /** Retries until the steps are taken, one fails for a reason of its own, or the gateway stops. */
   async function retry(id: string, steps: Step[]): Promise<void> {
-    for (let retryMs = retryMsMin; ; retryMs = Math.min(retryMsMax, 2 * retryMs)) {
+    for (let retryMs = retryMsMin; ; ) {
       await rest(retryMs)
       if (stopped) {
         isLeft = true
@@ -87,6 +91,9 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
       } catch (error) {
         onError(`release what ${id} held`, error)
         if (!isPassing(error)) return
+        // While the server of the limits is away it is asked once in a while, whoever asks; those who wait are to move up
+        // soon after it is back.
+        retryMs = isStateAway(error) ? retryMsMin : Math.min(retryMsMax, 2 * retryMs)
       }
     }
   }
@@ -105,7 +112,7 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
         await take(steps)
       } catch (error) {
         if (isPassing(error)) retryLater(held.id, steps)
-        throw error
+        if (!isStateAway(error)) throw error
       }
     },
     async stop() {

@@ -8,6 +8,7 @@ import { concernsAll } from '../errors.ts'
 import type { Notification } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, LimitState, Store, Subject } from '../ports.ts'
+import { isHoldReason } from './quiet-hours.ts'
 import { findOrNobody, type RecipientCache } from './recipient-cache.ts'
 
 export interface StartWalkOptions {
@@ -102,7 +103,7 @@ export function createStartWalk(options: StartWalkOptions): StartWalk {
       if (status === 'queued') continue
       const rulesOfAll = policy.rulesFor(notification, recipient)
       // One without limits that waited for a hold waits in no subject: a kill may have cut the end of the hold short.
-      if (waitingReason(notification) === 'held' && rulesOfAll.every(({ rules }) => rules.length === 0))
+      if (isHoldReason(waitingReason(notification)) && rulesOfAll.every(({ rules }) => rules.length === 0))
         await reviewOne(notification, review, true)
       for (const { subject, rules } of rulesOfAll)
         if (rules.length > 0 && !met.has(subject.key)) subjects.set(subject.key, subject)

@@ -48,6 +48,13 @@ export interface NotificationAnswer {
   readonly timeline: readonly EventAnswer[]
 }
 
+/** A record of a topic that could not be accepted, among the dead letters. */
+export interface RecordAnswer {
+  readonly tenant: string | null
+  readonly record: { readonly topic: string; readonly partition: number; readonly offset: number }
+  readonly timeline: readonly EventAnswer[]
+}
+
 export interface ExplainedAnswer extends NotificationAnswer {
   readonly explanation: { readonly verdict: string; readonly text: string }
 }

@@ -1,6 +1,6 @@
 /**
  * `sluice check`: validates configuration, policy and templates, and prints what is in force with every default
- * filled in. Where the store is a server, it connects and says what it found. A configuration that it accepts is never
+ * filled in. Where store, state, intake or delivery log is a server, it connects and says what it found. A configuration that it accepts is never
  * refused by `serve`.
  */
 import { SluiceError } from '../errors.ts'
@@ -19,7 +19,11 @@ export const form: CommandForm = {
 }
 
 export async function run(read: Arguments, io: Io): Promise<number> {
-  const [{ loadConfig }, { configText, describeConfig }, { loadTemplates, lookAtStore }] = await Promise.all([
+  const [
+    { loadConfig },
+    { configText, describeConfig },
+    { loadTemplates, lookAtDeliveryLog, lookAtIntake, lookAtState, lookAtStore },
+  ] = await Promise.all([
     import('../config/load.ts'),
     import('../config/describe.ts'),
     import('../gateway.ts'),
@@ -29,6 +33,9 @@ export async function run(read: Arguments, io: Io): Promise<number> {
     const config = loadConfig({ env: io.env, cwd: io.cwd, ...(path === undefined ? {} : { path }) })
     loadTemplates(config)
     const store = await lookAtStore(config.store)
+    const state = await lookAtState(config.state, Date.now)
+    const deliveryLog = await lookAtDeliveryLog(config.deliveryLog)
+    const intake = await lookAtIntake(config.intake)
     const { compiled, file, builtIn } = config.policy
     if (read.has('json')) {
       const policy = { file, builtIn, version: compiled.version, document: compiled.document }
@@ -40,6 +47,9 @@ export async function run(read: Arguments, io: Io): Promise<number> {
             config: describeConfig(config),
             policy,
             ...(store === undefined ? {} : { store }),
+            ...(state === undefined ? {} : { state }),
+            ...(deliveryLog === undefined ? {} : { deliveryLog }),
+            ...(intake.length === 0 ? {} : { intake }),
           },
           null,
           2,
@@ -57,6 +67,9 @@ export async function run(read: Arguments, io: Io): Promise<number> {
         stringify(compiled.document, { lineWidth: 120, collectionStyle: 'any' }).trimEnd(),
         '',
         ...(store === undefined ? [] : [paint(io, 'dim', `# Store: ${store}`), '']),
+        ...(state === undefined ? [] : [paint(io, 'dim', `# State: ${state}`), '']),
+        ...(deliveryLog === undefined ? [] : [paint(io, 'dim', `# Delivery log: ${deliveryLog}`), '']),
+        ...intake.flatMap((each) => [paint(io, 'dim', `# Intake: ${each}`), '']),
         paint(io, 'green', 'Configuration and policy are valid.'),
       ].join('\n'),
     )

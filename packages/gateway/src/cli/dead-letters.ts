@@ -2,7 +2,7 @@
 
 import { didYouMean } from '../config/suggestion.ts'
 import { channels, deadCauses } from '../model.ts'
-import type { ListAnswer, NotificationAnswer } from './answers.ts'
+import type { ListAnswer, NotificationAnswer, RecordAnswer } from './answers.ts'
 import { type Client, createClient } from './client.ts'
 import { type Arguments, badUsage, type CommandForm, gatewayOptions } from './command.ts'
 import { exitCodes, Failure, type Io } from './io.ts'
@@ -194,11 +194,11 @@ async function letters(
   client: Client,
   { causes: _, ...filter }: Filter,
   limit: number,
-): Promise<{ items: readonly NotificationAnswer[]; more: boolean }> {
-  const items: NotificationAnswer[] = []
+): Promise<{ items: readonly DeadLetter[]; more: boolean }> {
+  const items: DeadLetter[] = []
   let cursor: string | undefined
   while (items.length < limit) {
-    const page = await client.get<ListAnswer<NotificationAnswer>>('/dead-letters', {
+    const page = await client.get<ListAnswer<DeadLetter>>('/dead-letters', {
       ...filter,
       cursor,
       limit: String(Math.min(pageSize, limit - items.length)),
@@ -210,13 +210,27 @@ async function letters(
   return { items, more: true }
 }
 
-const columns: readonly Column<NotificationAnswer>[] = [
+type DeadLetter = NotificationAnswer | RecordAnswer
+const recordOf = (item: DeadLetter): RecordAnswer['record'] | undefined =>
+  'record' in item ? item.record : undefined
+const notificationOf = (item: DeadLetter): NotificationAnswer | undefined =>
+  'record' in item ? undefined : item
+
+const columns: readonly Column<DeadLetter>[] = [
   { title: 'since', cell: (item) => instant(item.timeline.at(-1)?.at) },
   { title: 'cause', cell: (item) => item.timeline.at(-1)?.reason },
-  { title: 'tenant', cell: (item) => item.tenant },
-  { title: 'channel', cell: (item) => item.channel },
-  { title: 'recipient', cell: (item) => item.recipient },
-  { title: 'category', cell: (item) => item.category },
+  { title: 'tenant', cell: (item) => item.tenant ?? undefined },
+  { title: 'channel', cell: (item) => notificationOf(item)?.channel },
+  { title: 'recipient', cell: (item) => notificationOf(item)?.recipient },
+  { title: 'category', cell: (item) => notificationOf(item)?.category },
   { title: 'detail', cell: (item) => item.timeline.at(-1)?.detail },
-  { title: 'id', cell: (item) => item.notificationId },
+  {
+    title: 'id',
+    cell(item) {
+      const record = recordOf(item)
+      return record === undefined
+        ? notificationOf(item)?.notificationId
+        : `${record.topic}/${record.partition}/${record.offset}`
+    },
+  },
 ]

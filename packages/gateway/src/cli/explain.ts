@@ -1,7 +1,9 @@
 /**
- * `sluice explain`: shows why a notification was sent, delayed or suppressed, rule by rule, and its timeline.
+ * `sluice explain`: shows why a notification was sent, delayed or suppressed, rule by rule, and its timeline; with `--log`
+ * what the delivery log has of it, also when the store keeps it no more.
  */
 import { setTimeout as delay } from 'node:timers/promises'
+import { SluiceError } from '../errors.ts'
 import { isFinal, type Status } from '../model.ts'
 import type {
   DecisionAnswer,
@@ -12,7 +14,7 @@ import type {
 } from './answers.ts'
 import { type Client, createClient } from './client.ts'
 import { type Arguments, type CommandForm, gatewayOptions } from './command.ts'
-import { exitCodes, type Io } from './io.ts'
+import { exitCodes, Failure, type Io } from './io.ts'
 import { type Column, indent, instant, instantFrom, paint, plain, styleOf, table } from './text.ts'
 
 export const form: CommandForm = {
@@ -22,6 +24,7 @@ export const form: CommandForm = {
   options: {
     ...gatewayOptions,
     wait: { text: 'Follow it to its end' },
+    log: { text: 'Read the delivery log in place of the gateway: also for what retention has removed' },
     'exit-status': { text: 'Exit with 3 where it has not ended, and with 4 where it ended undelivered' },
   },
   examples: [
@@ -30,16 +33,57 @@ export const form: CommandForm = {
       'sluice explain 01KAJ2ZC5T0V6QH7N3W8XEY4RD --wait --exit-status',
       'For a script: 0 when it was delivered',
     ],
+    ['sluice explain 01KAJ2ZC5T0V6QH7N3W8XEY4RD --log', 'Its changes of state, as the delivery log has them'],
     ['sluice explain 01KAJ2ZC5T0V6QH7N3W8XEY4RD --tenant shop --json', 'Of another tenant, for a program'],
   ],
 }
 
 export async function run(read: Arguments, io: Io): Promise<number> {
+  if (read.has('log')) return explainLogged(read, io)
   const client = createClient(read, io)
   const path = `/notifications/${encodeURIComponent(read.positionals[0]!)}`
   const notification = await found(client, path, read.has('wait'), io)
   io.out(read.has('json') ? JSON.stringify(notification, null, 2) : explained(notification, Date.now(), io))
   return read.has('exit-status') ? endOf(notification) : exitCodes.ok
+}
+
+/** Prints what the delivery log has of a notification. It is asked without a gateway, as the configuration names it. */
+async function explainLogged(read: Arguments, io: Io): Promise<number> {
+  for (const option of ['wait', 'exit-status'])
+    if (read.has(option))
+      throw new SluiceError('BAD_USAGE', `--log shows what is logged by now: --${option} asks the gateway`)
+  const [{ loadConfig }, { openDeliveryLog }] = await Promise.all([
+    import('../config/load.ts'),
+    import('../gateway.ts'),
+  ])
+  const path = read.text('config')
+  const config = loadConfig({ env: io.env, cwd: io.cwd, ...(path === undefined ? {} : { path }) })
+  const log = await openDeliveryLog(config, { now: Date.now })
+  if (log === undefined)
+    throw new Failure('There is no delivery log: the configuration keeps timelines in the store alone.', {
+      hint: 'deliveryLog: cassandra://… names one; without --log the gateway is asked',
+    })
+  const id = read.positionals[0]!
+  try {
+    const logged = await log.notification(id).catch((error: Error) => {
+      throw new Failure(`The delivery log cannot be read: ${error.message}`, { cause: error })
+    })
+    if (logged === undefined)
+      throw new Failure(`The delivery log has nothing of ${plain(id)}.`, { code: 'NOT_FOUND' })
+    const { notificationId, tenant, recipient } = logged
+    const entries = logged.entries.map((entry) => ({ ...entry, at: new Date(entry.at).toISOString() }))
+    io.out(
+      read.has('json')
+        ? JSON.stringify({ notificationId, tenant, recipient, entries }, null, 2)
+        : [
+            `${paint(io, 'bold', plain(notificationId))}  ${paint(io, 'dim', `tenant ${plain(tenant)} · to ${plain(recipient)}`)}`,
+            indent(timelineText(entries, io)),
+          ].join('\n'),
+    )
+    return exitCodes.ok
+  } finally {
+    await log.close()
+  }
 }
 
 /** Interval at which a notification is read again while it is followed. */

@@ -2,6 +2,7 @@
  * The environment of a command: its variables, its working folder, and the streams it writes to. A command is a
  * function of its arguments and this, and returns its exit code.
  */
+import { once } from 'node:events'
 import { createInterface } from 'node:readline/promises'
 
 export interface Io {
@@ -11,6 +12,8 @@ export interface Io {
   readonly colours: boolean
   /** Writes one or more lines to standard output. */
   out(text: string): void
+  /** Resolves when standard output has taken what was written; absent where it takes everything at once. */
+  readonly drained?: () => Promise<void>
   /** Writes one or more lines to standard error. */
   err(text: string): void
   /** Replaces the last line of standard error, for a progress bar; absent where it is no terminal. */
@@ -60,6 +63,9 @@ export function processIo(): Io {
     cwd: process.cwd(),
     colours: process.stdout.isTTY === true && wanted,
     out: (text) => void process.stdout.write(`${text}\n`),
+    drained: async () => {
+      if (process.stdout.writableNeedDrain) await once(process.stdout, 'drain')
+    },
     err: (text) => void process.stderr.write(`${text}\n`),
   }
 }

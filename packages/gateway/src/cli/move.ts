@@ -32,6 +32,12 @@ const plurals = {
   hold: 'holds of operators',
   erasure: 'erasures under way',
   timeLine: 'time line',
+  feedback: 'feedback events',
+  waitingReport: 'reports that wait',
+  log: 'changes of state for the delivery log',
+  sent: 'sent records',
+  position: 'positions in topics',
+  poison: 'unreadable records',
   key: 'secret keys',
 } as const
 

@@ -53,11 +53,17 @@ export async function run(read: Arguments, io: Io): Promise<number> {
   let stopReloading = (): void => {}
   collectEarlier()
   try {
-    const gateway = await createGateway(config, { acceptLoss: read.has('accept-loss') })
+    const dead = Promise.withResolvers<typeof declaredDead>()
+    const gateway = await createGateway(config, {
+      acceptLoss: read.has('accept-loss'),
+      onDeclaredDead: () => dead.resolve(declaredDead),
+    })
     const { log } = gateway
     stopDebugging = debugOnSignal(log, config.log.level)
     stopReloading = reloadOnSignal(gateway, load)
-    const { url } = await gateway.start()
+    const started = await Promise.race([gateway.start(), dead.promise])
+    if (started === declaredDead) return end(io)
+    const { url } = started
     log.info({
       event: 'config.loaded',
       file: config.file ?? null,
@@ -70,7 +76,7 @@ export async function run(read: Arguments, io: Io): Promise<number> {
         ? JSON.stringify({ url, store: config.store.path, policy: config.policy.compiled.version })
         : greeting(url, config),
     )
-    await stopping.requested
+    if ((await Promise.race([stopping.requested, dead.promise])) === declaredDead) return end(io)
     const { drainDelayMs, drainMs } = config.http
     return await drain(gateway.stop(), drainDelayMs + drainMs, stopping, io)
   } catch (error) {
@@ -80,6 +86,16 @@ export async function run(read: Arguments, io: Io): Promise<number> {
     stopDebugging()
     stopReloading()
   }
+}
+
+const declaredDead = Symbol('declared dead')
+
+/** Ends at once: the store takes nothing more from this process, and the others send what it held. */
+function end(io: Io): number {
+  io.err(
+    'sluice: the other gateways found this one silent for too long and send what it held; it ends, and can be started again',
+  )
+  return exitCodes.failure
 }
 
 /**

@@ -2,7 +2,7 @@
  * `sluice simulate`: runs a scenario in virtual time, first without any protection and then under a policy, to
  * show the effect of a policy before it goes live.
  */
-import { closeSync, existsSync, openSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { PolicyConfig } from '../config/config.ts'
@@ -12,6 +12,7 @@ import type { Scenario } from '../simulation/scenario.ts'
 import { type Arguments, badUsage, type CommandForm, jsonOption } from './command.ts'
 import { exitCodes, type Io } from './io.ts'
 import { createProgress } from './progress.ts'
+import { checkWritable } from './report-file.ts'
 import { table } from './text.ts'
 
 export const form: CommandForm = {
@@ -45,7 +46,7 @@ export async function run(read: Arguments, io: Io): Promise<number> {
   const seed = seedOf(read.text('seed'), scenario)
   const policies = await policiesOf(read.text('policy'), read.text('against'), io)
   const report = read.text('report')
-  if (report !== undefined) checkWritable(report, io)
+  if (report !== undefined) checkWritable(form, report, io)
   const runs = await runAll(scenario, policies, seed, io)
   if (report !== undefined) {
     const { htmlReport } = await import('../simulation/report.ts')
@@ -54,19 +55,6 @@ export async function run(read: Arguments, io: Io): Promise<number> {
   io.out(read.has('json') ? jsonOf(scenario, seed, runs) : await textOf(scenario, seed, runs, io))
   if (report !== undefined && !read.has('json')) io.out(`\nThe report is in ${report}`)
   return exitCodes.ok
-}
-
-/** Checks that the report can be written before the simulation starts, which may take minutes. */
-function checkWritable(report: string, io: Io): void {
-  const file = resolve(io.cwd, report)
-  const isNew = !existsSync(file)
-  try {
-    closeSync(openSync(file, 'a'))
-    if (isNew) rmSync(file)
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    throw badUsage(form, `the report cannot be written to "${report}" (${code ?? error})`)
-  }
 }
 
 function shippedNames(): readonly string[] {
@@ -153,10 +141,12 @@ function jsonOf(scenario: Scenario, seed: number, runs: readonly RunResult[]): s
     suppressed: run.suppressed,
     digests: run.digests,
     waiting: run.waiting,
+    lost: run.lost,
     perRecipientPerDayMax: run.perRecipientPerDayMax,
     perAuthorPerDayMax: run.perAuthorPerDayMax,
     delayMs: run.delayMs,
     ...(run.accounts === undefined ? {} : { accounts: run.accounts }),
+    ...run.reactions,
   }))
   return JSON.stringify({ scenario: scenario.name, seed, runs: shown }, null, 2)
 }

@@ -12,6 +12,7 @@ import { createGate } from '../admission/gate.ts'
 import { createHeldSubjects } from '../admission/held-subjects.ts'
 import { createHoldOrder } from '../admission/hold-order.ts'
 import { createHoldWalk } from '../admission/hold-walk.ts'
+import { createLatePlans } from '../admission/late-plans.ts'
 import { createLimiterRecovery } from '../admission/limiter-recovery.ts'
 import { createNewcomerPause } from '../admission/newcomer-pause.ts'
 import { createPolicyCommits } from '../admission/policy-commits.ts'
@@ -22,7 +23,9 @@ import { createSuspects } from '../admission/suspects.ts'
 import { createTenantThrottle } from '../admission/tenant-throttle/tenant-throttle.ts'
 import { tenantOf } from '../config/config.ts'
 import { selfAddressed } from '../config/pools.ts'
+import { unlessStateAway } from '../errors.ts'
 import { createJobs } from '../http/jobs.ts'
+import type { Subject } from '../ports.ts'
 import { createEmbeddedQueue } from '../queue/embedded.ts'
 import { createOwnSweep } from '../scheduler/own-sweep.ts'
 import { createScheduler } from '../scheduler/scheduler.ts'
@@ -47,14 +50,17 @@ export function createAdmission(
   }: RuntimeContext,
   record: Storage,
 ) {
-  const { store, ledger, recipients, contents, holds } = record
-  const onError = errorsOf('admission')
+  const { store, ledger, recipients, contents, holds, complaints } = record
+  const onError = unlessStateAway(errorsOf('admission'))
   const policy = livePolicy.part
   const { marginMs } = config.limits
 
-  // The limits of recipients: memory that is restored from facts in the store.
+  // The limits of recipients, which are restored from facts in the store: in memory, or in Redis for all processes.
   const freedSlots = createFreedSlots(onError)
-  const forbiddenHours = createForbiddenHours(policy, () => clock.aheadMs?.() ?? 0, holds.untilOf)
+  const forbiddenHours = createForbiddenHours(policy, () => clock.aheadMs?.() ?? 0, {
+    untilOf: holds.untilOf,
+    guardedUntil: complaints.guardedUntil,
+  })
   const recover = createLimiterRecovery({
     store,
     policy,
@@ -66,17 +72,35 @@ export function createAdmission(
     isUnsettled: () => store.unsettled && !freedSlots.isThrough(),
     ...(parts.recoveryRows === undefined ? {} : { pageRows: parts.recoveryRows }),
   })
-  const memoryState = createMemoryState({
+  const onOutdated = (subject: Subject): void => freedSlots.report([subject])
+  const planLate = createLatePlans({
+    store,
+    ledger,
+    policy,
+    recipients,
+    forbiddenHours,
     clock,
     marginMs,
-    recover,
-    ...(parts.subjectsMax === undefined ? {} : { subjectsMax: parts.subjectsMax }),
-    onOutdated: (subject) => freedSlots.report([subject]),
+    onMoved: freedSlots.report,
+    onError,
   })
-  const state = parts.wrapState?.(memoryState) ?? memoryState
+  const limitsOf = parts.limitsOf ?? fleet?.state.limits
+  const ownState =
+    limitsOf?.({ marginMs, recover, rulesName: () => policy.version, onOutdated, planLate }) ??
+    createMemoryState({
+      clock,
+      marginMs,
+      recover,
+      ...(parts.subjectsMax === undefined ? {} : { subjectsMax: parts.subjectsMax }),
+      onOutdated,
+      planLate,
+    })
+  const state = parts.wrapState?.(ownState) ?? ownState
   const heldSubjects = createHeldSubjects({ policy })
-  const limiter = heldSubjects.behind(
-    createRecipientLimiter({ state, policy, forbiddenHours, clock, onFreed: freedSlots.report }),
+  const limiter = complaints.behind(
+    heldSubjects.behind(
+      createRecipientLimiter({ state, policy, forbiddenHours, clock, onFreed: freedSlots.report }),
+    ),
   )
 
   // The limits of tenants and modules, and the release of everything reserved in any limit.

@@ -3,7 +3,7 @@
  */
 import { createAlertWebhook } from '../adapters/alert-webhook.ts'
 import { type Config, tenantOf } from '../config/config.ts'
-import { sandboxBehaviours } from '../config/pools.ts'
+import { sandboxBehaviours, selfAddressed } from '../config/pools.ts'
 import { createAccountPersistence } from '../delivery/accounts/account-persistence.ts'
 import { createDispatcher } from '../delivery/dispatcher.ts'
 import { away } from '../delivery/offline-recipient.ts'
@@ -11,12 +11,16 @@ import type { PoolOptions } from '../delivery/pools/pool.ts'
 import { createPoolAlerts } from '../delivery/pools/pool-alerts.ts'
 import { Route } from '../delivery/pools/route.ts'
 import type { SendRules } from '../delivery/send-rules.ts'
+import { unlessStateAway } from '../errors.ts'
 import type { UnsubscribeLinks } from '../http/unsubscribe.ts'
-import { createWebSocketHub } from '../http/websocket/hub.ts'
-import { optedOut } from '../policy/preferences.ts'
+import { createFleetPresence } from '../http/websocket/fleet-presence.ts'
+import { createWebSocketHub, type WebSocketHub } from '../http/websocket/hub.ts'
+import { address, isInvalid, optedOut } from '../policy/preferences.ts'
 import type { Account, Presence, Provider, Templates } from '../ports.ts'
 import { createSandbox } from '../providers/sandbox/adapter.ts'
+import { createSharedAccounts } from './accounts.ts'
 import type { Admission } from './admission.ts'
+import { createComplaintAlerts } from './complaint-alerts.ts'
 import { liveAlerts, liveProvider } from './live.ts'
 import { createPool, createProviders } from './pools.ts'
 import type { RuntimeContext } from './runtime-context.ts'
@@ -25,19 +29,41 @@ import type { Storage } from './storage.ts'
 export type Dispatch = Awaited<ReturnType<typeof createDispatch>>
 
 export async function createDispatch(
-  { config, policy: { part: policy }, parts, clock, random, members, log, errorsOf }: RuntimeContext,
-  { store, ledger, recipients, contents, holds }: Storage,
+  { config, policy: { part: policy }, parts, clock, random, members, log, errorsOf, fleet }: RuntimeContext,
+  { store, ledger, recipients, contents, holds, complaints }: Storage,
   { queue, limiter, scheduler, forbiddenHours, holdReleaser }: Admission,
-  { templates, links }: { readonly templates: Templates; readonly links: UnsubscribeLinks },
+  {
+    templates,
+    links,
+    watched,
+  }: {
+    readonly templates: Templates
+    readonly links: UnsubscribeLinks
+    /** Makes a provider that notes what it sent. */
+    readonly watched: (provider: Provider) => Provider
+  },
 ) {
-  const onError = errorsOf('delivery')
+  const onError = unlessStateAway(errorsOf('delivery'))
   const { marginMs } = config.limits
-  const hub = createWebSocketHub({
+  const hub: WebSocketHub = createWebSocketHub({
     clock,
     marginMs,
     waitingMax: config.webSocket.waitingMax,
     windowsOf: (tenant) => tenantOf(config.tenants, tenant).webSocketRate.windows,
+    ...(fleet && {
+      fleet: {
+        take: fleet.state.publishRate({
+          marginMs,
+          counted: (tenant) => hub.room(tenant).throttle.counted(),
+        }),
+        passOn: (...message) => fleet.state.peers.tell('published', message),
+      },
+    }),
   })
+  const peers = fleet?.state.peers
+  peers?.listen('published', (message) => hub.passOn(...(message as Parameters<typeof hub.passOn>)))
+  const everywhere = peers && createFleetPresence({ hub, peers })
+  const presence: Presence = everywhere ?? hub
   const sandbox = createSandbox({
     ...parts.sandbox,
     clock,
@@ -45,39 +71,42 @@ export async function createDispatch(
     accounts: sandboxBehaviours(config.pools),
   })
   const loadProviders = (from: Config): Promise<readonly Provider[]> =>
-    createProviders(from, { clock, presence: hub, sandbox })
+    createProviders(from, { clock, presence, sandbox })
   const loaded = parts.providers ?? (await loadProviders(config))
   const lives = loaded.map((provider) =>
     // Parts that a test or the simulator brings stay as they are.
     provider === sandbox || parts.providers !== undefined ? undefined : liveProvider(provider),
   )
-  const providers = loaded.map((provider, index) => lives[index]?.part ?? provider)
+  const providers = loaded.map((provider, index) => watched(lives[index]?.part ?? provider))
 
   // Persistence and alerts of accounts.
   const loadAlerts = ({ alerts }: Config) => alerts && createAlertWebhook({ ...alerts, clock, onError })
   const firstAlerts = loadAlerts(config)
   const liveAlert = firstAlerts && liveAlerts(firstAlerts)
   const alerts = liveAlert?.part
-  const persistence = createAccountPersistence({ store, ledger, clock, onError })
-  const watch = createPoolAlerts({ alerts, random, clock, log })
+  if (alerts !== undefined) complaints.listen(createComplaintAlerts(alerts, { clock, random }))
+  const shared = fleet && createSharedAccounts({ fleet, pools: config.pools, members, store })
+  const persistence = createAccountPersistence({ store, ledger, clock, onError, writes: shared?.judges })
+  const watch = createPoolAlerts({ alerts, random, clock, log, tells: shared?.judges })
   const onChange: PoolOptions['onChange'] = (pool, account, change) => {
     if (change.kind !== 'resized') persistence.changed(pool, account)
     watch.changed(pool, account, change)
   }
-  const pools = config.pools.map((pool) =>
-    createPool(
+  const pools = config.pools.map((pool) => {
+    const stateOf = parts.accountStateOf ?? shared?.stateOf(pool)
+    return createPool(
       pool,
-      { providers, presence: hub },
+      { providers, presence },
       {
         marginMs,
         memberCount: members.count,
         now: clock.now(),
         onChange,
         keep: persistence.changed,
-        ...(parts.accountStateOf === undefined ? {} : { stateOf: parts.accountStateOf }),
+        ...(stateOf === undefined ? {} : { stateOf }),
       },
-    ),
-  )
+    )
+  })
 
   holds.listen(({ kind, hold: { account, channel, since, until } }) => {
     if (account === undefined) return
@@ -85,15 +114,20 @@ export async function createDispatch(
       if (pool.channel === channel) pool.hold(account, kind === 'put' ? until : 0, clock.now(), since)
   })
 
+  const fixed = selfAddressed(config.pools)
   const ownSockets = config.pools.some(({ provider }) => provider === 'websocket')
   const dispatcher = createDispatcher({
     rules: {
-      mayReceive: ({ category, channel, priority }, recipient) =>
-        !optedOut(recipient, category, channel, priority),
+      suppression({ to, category, channel, priority }, recipient) {
+        if (optedOut(recipient, category, channel, priority)) return 'opted_out'
+        const found = address(to, recipient, channel)
+        const bounced = found !== undefined && !fixed.has(channel) && isInvalid(recipient, channel, found)
+        return bounced ? 'invalid_address' : undefined
+      },
       quietAt: forbiddenHours.reasonAt,
       policyVersion: () => policy.version,
-      isHeld: (notification) => holds.untilOf(notification) !== undefined,
-      away: ownSockets ? createAway(config, hub) : undefined,
+      isHeld: (notification) => forbiddenHours.heldUntil(notification) !== undefined,
+      away: ownSockets ? createAway(config, presence) : undefined,
     },
     routes: [...Map.groupBy(pools, (pool) => pool.channel).values()].map((sharing) => new Route(sharing)),
     queue,
@@ -119,6 +153,13 @@ export async function createDispatch(
 
   return {
     hub,
+    /** Tells for each recipient if a connection is open, here or at another process that answers. */
+    look:
+      everywhere?.look ??
+      (async (recipients: Parameters<typeof hub.areConnected>[0]) => ({
+        connected: hub.areConnected(recipients),
+        isWhole: true,
+      })),
     sandbox,
     pools,
     watch,
@@ -126,8 +167,9 @@ export async function createDispatch(
     policyChanged: dispatcher.policyChanged,
     async start(bornAt: number): Promise<void> {
       const known = await persistence.begin()
-      // A store without any notification had no process before this one.
-      const usedUntil = (await store.tallies()).length === 0 ? undefined : bornAt
+      // A store without any notification had no process before this one, and shared accounts know the calls of others.
+      const isUsed = shared === undefined && (await store.tallies()).length > 0
+      const usedUntil = isUsed ? bornAt : undefined
       for (const pool of pools) pool.restore(clock.now(), known, usedUntil)
       await Promise.all(pools.map((pool) => pool.warm()))
       dispatcher.start()
@@ -164,6 +206,7 @@ export async function createDispatch(
     /** Waits until sends in flight are settled. */
     async stop(): Promise<void> {
       await dispatcher.drain()
+      await shared?.close()
       await Promise.all([persistence.close(), alerts?.close()])
       await Promise.all(providers.map((provider) => provider.close()))
     },

@@ -1,9 +1,14 @@
 /** The parts that a gateway has instead of its own where it serves one record beside others. */
+import type { RedisLimitsOptions } from '../adapters/state/redis/redis-limits.ts'
+import type { PublishRate, RedisPublishRateOptions } from '../adapters/state/redis/redis-publish-rate.ts'
 import type { RedisThrottleOptions } from '../adapters/state/redis/redis-throttle.ts'
+import type { FleetAccounts, FleetAccountsOptions } from '../delivery/accounts/fleet-accounts.ts'
 import type { Members } from '../member-port.ts'
+import type { Notifier } from '../notifier-port.ts'
 import type { StateHealth } from '../observability/state-health.ts'
 import type { Once } from '../once-port.ts'
-import type { Store } from '../ports.ts'
+import type { Peers } from '../peer-port.ts'
+import type { LimitState, Store } from '../ports.ts'
 import type { RoomState } from '../room-port.ts'
 import type { ThrottleState } from '../throttle-port.ts'
 
@@ -11,7 +16,17 @@ import type { ThrottleState } from '../throttle-port.ts'
 export interface SharedState {
   readonly once: Once
   readonly room: RoomState
+  readonly notifier: Notifier
+  readonly peers: Peers
+  /** Counts the WebSocket connections of tenants, as what waits. */
+  readonly connections: RoomState
+  publishRate(options: Pick<RedisPublishRateOptions, 'marginMs' | 'counted'>): PublishRate
   throttle(options: Pick<RedisThrottleOptions, 'ratesOf' | 'marginMs'>): ThrottleState
+  limits(
+    options: Pick<RedisLimitsOptions, 'marginMs' | 'recover' | 'rulesName' | 'onOutdated' | 'planLate'>,
+  ): LimitState
+  /** To be closed before `close`: it tells the last calls of this process. */
+  accounts(options: Pick<FleetAccountsOptions, 'isJudge' | 'readUse' | 'callMs'>): FleetAccounts
   readonly health: Pick<StateHealth, 'counts'>
   /** Asks the server; rejects with STATE_UNAVAILABLE. Of a cluster one node. */
   ping(): Promise<void>

@@ -1,17 +1,41 @@
 /**
- * Composes what a gateway needs to serve one record beside others: the store with its membership on PostgreSQL, and the
- * limiter state that all of them share in Redis. A gateway with its state in memory is alone and needs none of it.
+ * Opens the engines that a gateway needs to serve one record beside others: the store with its membership on PostgreSQL,
+ * and the limiter state that all of them share in Redis. A gateway with its state in memory is alone and needs none of it.
  */
-import type { RedisRoomOptions } from '../adapters/state/redis/redis-room.ts'
 import type { RedisState } from '../adapters/state/redis/redis-state.ts'
-import type { RedisThrottleOptions } from '../adapters/state/redis/redis-throttle.ts'
 import type { Config, PostgresConfig, RedisStateConfig } from '../config/config.ts'
 import { SluiceError } from '../errors.ts'
 import { createStateHealth } from '../observability/state-health.ts'
-import type { Registrations } from '../registration-port.ts'
 import { version } from '../version.ts'
-import type { Fleet, SharedState } from './fleet-parts.ts'
+import { isLogged } from './delivery-log.ts'
+import type { Fleet } from './fleet-parts.ts'
+import { composeFleet, type FleetEngines } from './fleet-state.ts'
 import type { RuntimeContext } from './runtime-context.ts'
+
+/**
+ * Looks at the server of the limits without changing anything, and describes it; undefined for memory.
+ * @throws SluiceError INVALID_CONFIG with the way out, where it does not serve
+ */
+export async function lookAtState(state: Config['state'], now: () => number): Promise<string | undefined> {
+  if (state.kind === 'memory') return undefined
+  const { lookAtRedis } = await import('../adapters/state/redis/redis-look.ts')
+  const { url, nodes, isCluster, tls, shown } = state
+  return lookAtRedis({ url, nodes, isCluster, tls, shown, now })
+}
+
+/** A start ends with what is wrong with the server. One that is away is waited for: what is accepted waits with it. */
+async function checkState(
+  state: RedisStateConfig,
+  { clock, log }: Pick<RuntimeContext, 'clock' | 'log'>,
+): Promise<void> {
+  try {
+    await lookAtState(state, clock.now)
+  } catch (error) {
+    const { isUnreachable } = await import('../adapters/state/redis/redis-look.ts')
+    if (!isUnreachable(error)) throw error
+    log.warn({ event: 'gateway.state_unavailable', state: state.shown, err: error })
+  }
+}
 
 /** Opens the engines of a fleet; undefined where the state is in the memory of this process. */
 export async function openFleet(
@@ -20,28 +44,27 @@ export async function openFleet(
   const { config, parts } = context
   if (config.state.kind === 'memory') return undefined
   const address = sharedStore(config)
+  await checkState(config.state, context)
   const onError = context.errorsOf('store')
   const { openPostgresFleet } = await import('../store/postgres/fleet/open-fleet.ts')
-  const { store, members, registrations, records } = await openPostgresFleet({
+  const engines = await openPostgresFleet({
     address,
     clock: context.clock,
     version,
+    isLogged: isLogged(config),
     onDeclaredDead() {
-      context.log.error({ event: 'gateway.declared_dead', member: members.id })
+      context.log.error({ event: 'gateway.declared_dead', member: engines.members.id })
       parts.onDeclaredDead?.()
     },
     onError,
     beatMs: parts.beatMs,
   })
   try {
-    return {
-      store,
-      members,
-      state: await openState(config.state, context, { member: members.id, registrations, records }),
-    }
+    const state = await openState(config.state, context, engines)
+    return await composeFleet({ ...engines, ...state }, context)
   } catch (error) {
-    await members.close()
-    await store.close()
+    await engines.members.close()
+    await engines.store.close()
     throw error
   }
 }
@@ -55,37 +78,17 @@ function sharedStore({ store }: Config): PostgresConfig {
   )
 }
 
-interface StateParts {
-  readonly member: string
-  readonly registrations: Registrations
-  readonly records: RedisThrottleOptions['record'] & RedisRoomOptions['record']
-}
-
+/** Opens the connections to the server of the limits. */
 async function openState(
-  config: RedisStateConfig,
-  { clock, errorsOf, log }: Pick<RuntimeContext, 'clock' | 'errorsOf' | 'log'>,
-  { member, registrations, records }: StateParts,
-): Promise<SharedState> {
-  const report = errorsOf('admission')
-  // That the server is away is told once, by its health.
-  const onError: typeof report = (what, error) => {
-    if (!(error instanceof SluiceError) || error.code !== 'STATE_UNAVAILABLE') report(what, error)
-  }
+  { url, tls, deadlineMs, prefix, shown }: RedisStateConfig,
+  { clock, log }: Pick<RuntimeContext, 'clock' | 'log'>,
+  { registrations }: Pick<FleetEngines, 'registrations'>,
+): Promise<Pick<FleetEngines, 'redis' | 'bus' | 'prefix' | 'health'>> {
   // The client is loaded only where it is used: it would cost every start 30 ms.
-  const [
-    { createRedisState },
-    { createRedisThrottle },
-    { createRedisRoom },
-    { createRedisOnce },
-    { onceScript },
-  ] = await Promise.all([
+  const [{ addressesOf, createRedisState }, { createRedisBus }] = await Promise.all([
     import('../adapters/state/redis/redis-state.ts'),
-    import('../adapters/state/redis/redis-throttle.ts'),
-    import('../adapters/state/redis/redis-room.ts'),
-    import('../adapters/state/redis/redis-once.ts'),
-    import('../adapters/state/redis/scripts.ts'),
+    import('../adapters/state/redis/redis-bus.ts'),
   ])
-  const { url, tls, deadlineMs, prefix, shown } = config
   const health = createStateHealth({ clock, log, shown })
   const state = createRedisState({
     url,
@@ -96,28 +99,8 @@ async function openState(
     prefix,
     onError: health.noteError,
   })
-  const redis: RedisState = { ...state, ask: (...question) => health.watch(state.ask(...question)) }
-  const once = createRedisOnce({ redis, member })
-  const room = createRedisRoom({
-    redis,
-    record: records,
-    clock,
-    member,
-    onError: (error) => onError('count the room of a tenant', error),
-  })
-  return {
-    once,
-    room,
-    throttle: ({ ratesOf, marginMs }) =>
-      createRedisThrottle({ redis, record: records, clock, ratesOf, marginMs, onError }),
-    health,
-    async ping() {
-      await redis.ask(onceScript, { subject: 'k/ready', name: '' }, ['keep', member, '', '1'])
-    },
-    async close() {
-      once.close()
-      await room.close()
-      state.close()
-    },
-  }
+  const redis: RedisState = { ...state, ask: (...question) => health.ask(() => state.ask(...question)) }
+  const { seeds, urlOf } = addressesOf(url)
+  const bus = await createRedisBus({ urls: seeds.map(urlOf), tls, onError: health.noteError })
+  return { redis, bus, prefix, health }
 }

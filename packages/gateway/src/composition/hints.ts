@@ -1,4 +1,5 @@
 /** Follows the hints of other processes, and reads again what must hold without any. */
+import type { ComplaintGuard } from '../admission/complaint-guard.ts'
 import type { RecipientCache } from '../admission/recipient-cache.ts'
 import type { KeptHolds } from '../ledger/operator-holds.ts'
 import type { Members } from '../member-port.ts'
@@ -9,6 +10,7 @@ export interface FollowedHints {
   readonly notifier: Pick<Notifier, 'listen'>
   readonly recipients: Pick<RecipientCache, 'forget'>
   readonly holds: Pick<KeptHolds, 'reread'>
+  readonly complaints: Pick<ComplaintGuard, 'reread'>
   readonly members: Pick<Members, 'count'>
   readonly clock: Pick<Clock, 'now' | 'at'>
 }
@@ -17,10 +19,14 @@ export interface FollowedHints {
 const rereadMs = 5_000
 
 /** Returns the function that ends it. */
-export function followHints({ notifier, recipients, holds, members, clock }: FollowedHints): () => void {
+export function followHints(options: FollowedHints): () => void {
+  const { notifier, recipients, holds, complaints, members, clock } = options
   const end = notifier.listen((hint) => {
     if (hint.topic === 'recipient') recipients.forget(hint.tenant, hint.recipient)
-    else void holds.reread()
+    else {
+      void holds.reread()
+      void complaints.reread()
+    }
   })
   let disarm: () => void
   function arm(): void {

@@ -3,11 +3,14 @@
  * commands never need it.
  */
 import { createMemoryOnce } from '../adapters/state/memory-once.ts'
+import { createMemoryRoom } from '../adapters/state/memory-room.ts'
 import { type Config, type TenantConfig, tenantOf } from '../config/config.ts'
 import { needsSubject, selfAddressed } from '../config/pools.ts'
+import { createFleetChanges } from '../http/fleet-changes.ts'
 import type { Authenticate } from '../http/identity.ts'
 import type { MetricsServer } from '../http/metrics-server.ts'
 import type { PolicyPreview } from '../http/routes/policy-preview.ts'
+import type { Replays } from '../http/routes/replays.ts'
 import type { HttpServer } from '../http/server.ts'
 import type { UnsubscribeLinks } from '../http/unsubscribe.ts'
 import type { Retention } from '../ledger/retention.ts'
@@ -19,7 +22,9 @@ import type { Templates, Tokens } from '../ports.ts'
 import type { PoolReport, ThrottleUsage } from '../stages.ts'
 import type { Admission } from './admission.ts'
 import type { Dispatch, Prepared } from './dispatch.ts'
+import type { FeedbackParts } from './feedback.ts'
 import type { Fleet } from './fleet-parts.ts'
+import type { Intakes } from './intake.ts'
 import { liveAuthenticate } from './live.ts'
 import { createGatewayMetrics } from './metrics.ts'
 import { startOperatorLog } from './operator-log.ts'
@@ -34,8 +39,11 @@ interface Inside {
   readonly dispatch: Dispatch
   readonly templates: Templates
   readonly links: UnsubscribeLinks
+  readonly feedback: FeedbackParts
   readonly pools: () => readonly PoolReport[]
   readonly policyPreview: PolicyPreview
+  readonly replays: Replays
+  readonly intakes: Intakes['reports']
   /** Undefined before the stages have started. */
   readonly retention: () => Retention | undefined
 }
@@ -99,19 +107,35 @@ export function createGatewayServer(context: RuntimeContext) {
         fleet,
         admission,
         dispatch,
+        feedback: inside.feedback.report,
+        intakes: inside.intakes,
         pools,
         retention: inside.retention,
       })
       stopLines = startOperatorLog(context, heard)
       server = createHttpServer({
         ...(live === undefined ? {} : { authenticate: live.part }),
-        store: fleet === undefined ? record.store : { ...record.store, ping: () => pingAll(record, fleet) },
+        store: record.store,
+        state: fleet && {
+          ping: fleet.state.ping,
+          isNeeded: () => policy.part.onStateLost(undefined) === 'refuse',
+        },
+        deliveryLog: record.deliveryLog?.report,
+        intakes: inside.intakes,
         once: fleet?.state.once ?? createMemoryOnce(),
         ledger: record.ledger,
+        ...(fleet && {
+          changes: createFleetChanges({ ledger: record.ledger, peers: fleet.state.peers, clock }),
+        }),
         recipients: record.recipients,
         backlog: record.backlog,
         holds: record.holds,
+        editor: inside.feedback.editor,
+        feedback: inside.feedback.feedback,
+        webhooks: inside.feedback.webhooks,
+        complaints: record.complaints.report,
         policyPreview,
+        replays: inside.replays,
         marginMs: config.limits.marginMs,
         orphans: admission.orphans,
         poolsView: {
@@ -151,6 +175,7 @@ export function createGatewayServer(context: RuntimeContext) {
           config: config.webSocket,
           hub: dispatch.hub,
           connectionsMaxOf: (tenant) => tenantOf(config.tenants, tenant).webSocketsMax,
+          connectionCounts: fleet?.state.connections ?? createMemoryRoom(),
         },
         requestRatesOf: (tenant) => requestRates(tenantOf(config.tenants, tenant)),
         limitHeaders: (caller) => {
@@ -188,11 +213,6 @@ export function createGatewayServer(context: RuntimeContext) {
       tokens?.close()
     },
   }
-}
-
-/** Asks the store and the limiter state: accepts need both. */
-async function pingAll({ store }: Storage, { state }: Fleet): Promise<void> {
-  await Promise.all([store.ping(), state.ping()])
 }
 
 const requestRates = ({ reads, writes }: TenantConfig) => ({ reads: reads.windows, writes: writes.windows })

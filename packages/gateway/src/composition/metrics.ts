@@ -3,6 +3,7 @@ import type { Retention } from '../ledger/retention.ts'
 import type { JsonObject } from '../model.ts'
 import { type ApartMetrics, createAccountMetrics } from '../observability/account-metrics.ts'
 import { diskUse } from '../observability/disk-use.ts'
+import type { FeedbackReport } from '../observability/feedback-metrics.ts'
 import { type ApartPath, createMetrics, type Metrics } from '../observability/metrics.ts'
 import { createTenantMetrics } from '../observability/tenant-metrics.ts'
 import type { PoolReport } from '../stages.ts'
@@ -10,6 +11,7 @@ import { version } from '../version.ts'
 import type { Admission } from './admission.ts'
 import type { Dispatch } from './dispatch.ts'
 import type { Fleet } from './fleet-parts.ts'
+import type { Intakes } from './intake.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 import type { Storage } from './storage.ts'
 
@@ -18,13 +20,15 @@ interface Inside {
   readonly fleet: Fleet | undefined
   readonly admission: Admission
   readonly dispatch: Dispatch
+  readonly feedback: () => FeedbackReport
+  readonly intakes: Intakes['reports']
   readonly pools: () => readonly PoolReport[]
   readonly retention: () => Retention | undefined
 }
 
 export function createGatewayMetrics(
   { config, policy: { part: policy }, clock, errorCounts }: RuntimeContext,
-  { record, fleet, admission, dispatch, pools, retention }: Inside,
+  { record, fleet, admission, dispatch, feedback, intakes, pools, retention }: Inside,
 ): Metrics {
   /** Metrics of accounts and tenants, where the operator wants them. */
   function apartMetrics(): ReadonlyMap<ApartPath, ApartMetrics> {
@@ -34,7 +38,10 @@ export function createGatewayMetrics(
     if (accounts) apart.set('/metrics/accounts', createAccountMetrics({ pools, maxOf: callsMax, aheadMs }))
     if (tenantsTop !== undefined) {
       const { occupancy } = record.ledger
-      apart.set('/metrics/tenants', createTenantMetrics({ top: tenantsTop, occupancy }))
+      apart.set(
+        '/metrics/tenants',
+        createTenantMetrics({ top: tenantsTop, occupancy, complaints: record.complaints.report }),
+      )
     }
     return apart
   }
@@ -46,8 +53,9 @@ export function createGatewayMetrics(
     return windows.toSorted((a, b) => a.windowMs - b.windowMs)[0]?.max
   }
 
-  return createMetrics({
+  const metrics = createMetrics({
     ledger: record.ledger,
+    onRecord: () => record.backlog.statuses?.() ?? record.ledger.counts(),
     queue: admission.queue,
     jobs: admission.jobs,
     orphans: admission.orphans,
@@ -66,14 +74,31 @@ export function createGatewayMetrics(
       oldestAt: record.ledger.oldestAt(),
       rounds: retention()?.rounds ?? { done: 0, failed: 0 },
     }),
+    feedback,
+    deliveryLog: record.deliveryLog?.report,
+    ...(config.intake.length === 0 ? {} : { intakes }),
     build: () => ({ version, policy: policy.version }),
     now: () => clock.now(),
+    complaints: {
+      categories: () => policy.complaints?.categories ?? [],
+      report: record.complaints.report,
+    },
     apart: apartMetrics(),
     ...(fleet === undefined ? {} : { state: fleet.state.health.counts }),
     ...(config.store.kind === 'postgres' || config.store.path === ':memory:'
       ? {}
       : { disk: () => diskUse(config.store.path) }),
   })
+  const { refresh } = record.backlog
+  if (refresh === undefined) return metrics
+  // Where the store is away, a scrape tells what was counted last.
+  return {
+    ...metrics,
+    async text() {
+      await refresh().catch(() => undefined)
+      return metrics.text()
+    },
+  }
 }
 
 /** The limits of a policy, with what becomes of a notification over each: `digest:daily` counts as `digest`. */

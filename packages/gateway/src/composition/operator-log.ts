@@ -1,4 +1,6 @@
 /** Composes the lines of the log that follow the record and the time, and not a request. */
+
+import { createComplaintLog } from '../observability/complaint-log.ts'
 import { diskUse } from '../observability/disk-use.ts'
 import { createHoldLog } from '../observability/hold-log.ts'
 import { createNotificationLog } from '../observability/notification-log.ts'
@@ -15,10 +17,15 @@ export function startOperatorLog(
   const notifications = createNotificationLog({ log, nameRecipient })
   const unsubscribe = record.ledger.subscribe(notifications.note)
   record.holds.listen(createHoldLog({ log, aheadMs: () => clock.aheadMs?.() ?? 0 }))
+  record.complaints.listen(createComplaintLog({ log, aheadMs: () => clock.aheadMs?.() ?? 0 }))
   const unwatch = watch({
     log,
     clock,
-    deadLetters: () => record.backlog.totals(clock.now()).dead,
+    deadLetters() {
+      // Where the store has to be asked, the next look sees what is counted now.
+      record.backlog.refresh?.().catch(() => undefined)
+      return record.backlog.totals(clock.now()).dead
+    },
     disk: () => (kind === 'postgres' || path === ':memory:' ? undefined : diskUse(path)),
   })
   return () => {

@@ -30,7 +30,13 @@ const busyRetryAfterMs = 1_000
 
 export function createPolicyPreview(
   { config, policy: live, clock, random }: Pick<RuntimeContext, 'config' | 'policy' | 'clock' | 'random'>,
-  { store, ledger, recipients, holds }: Pick<Storage, 'store' | 'ledger' | 'recipients' | 'holds'>,
+  {
+    store,
+    ledger,
+    recipients,
+    holds,
+    complaints,
+  }: Pick<Storage, 'store' | 'ledger' | 'recipients' | 'holds' | 'complaints'>,
   { throttle }: Pick<Admission, 'throttle'>,
 ): PolicyPreview {
   const addressed = selfAddressed(config.pools)
@@ -41,7 +47,10 @@ export function createPolicyPreview(
   async function decide(candidate: Candidate, policy: Policy, at: number): Promise<PreviewedDecision> {
     const then: Clock = { ...clock, now: () => at }
     const { id } = candidate.notification
-    const forbiddenHours = createForbiddenHours(policy, () => clock.aheadMs?.() ?? 0, holds.untilOf)
+    const forbiddenHours = createForbiddenHours(policy, () => clock.aheadMs?.() ?? 0, {
+      untilOf: holds.untilOf,
+      guardedUntil: complaints.guardedUntil,
+    })
     const recover = createLimiterRecovery({
       store: boundedPages(store),
       policy,

@@ -5,7 +5,16 @@ import { Pool, type PoolOptions } from '../delivery/pools/pool.ts'
 import type { Clock, Presence, Provider } from '../ports.ts'
 import { loadProvider } from '../providers/adapters.ts'
 import type { Sandbox } from '../providers/sandbox/adapter.ts'
+import type { Egress } from '../providers/transport/egress.ts'
 import { heardByTheConnected } from '../providers/websocket/adapter.ts'
+
+/** The way out of the operator's network. */
+export function egressOf({ network: { proxy, ca } }: Pick<Config, 'network'>): Egress {
+  return {
+    ...(proxy === undefined ? {} : { proxy }),
+    ...(ca === undefined ? {} : { authorities: ca.pem }),
+  }
+}
 
 export async function createProviders(
   config: Config,
@@ -15,11 +24,8 @@ export async function createProviders(
     sandbox,
   }: { readonly clock: Clock; readonly presence: Presence; readonly sandbox: Sandbox },
 ): Promise<readonly Provider[]> {
-  const { allowPrivate, proxy, ca } = config.network
-  const egress = {
-    ...(proxy === undefined ? {} : { proxy }),
-    ...(ca === undefined ? {} : { authorities: ca.pem }),
-  }
+  const { allowPrivate } = config.network
+  const egress = egressOf(config)
   // The wall clock: signatures, tokens and dates in mails are checked by other machines.
   const wallClock = { now: () => clock.now() + (clock.aheadMs?.() ?? 0) }
   const named = new Set(config.pools.map((pool) => pool.provider))

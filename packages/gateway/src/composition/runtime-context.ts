@@ -18,7 +18,7 @@ import type { SandboxOptions } from '../providers/sandbox/adapter.ts'
 import type { RoomState } from '../room-port.ts'
 import { createMemoryStore } from '../store/memory/memory.ts'
 import type { ThrottleState } from '../throttle-port.ts'
-import type { Fleet } from './fleet-parts.ts'
+import type { Fleet, SharedState } from './fleet-parts.ts'
 import type { SecretKeys } from './secret-keys.ts'
 
 /** Parts that the simulator and tests replace. */
@@ -30,12 +30,18 @@ export interface GatewayParts {
   readonly members?: Members
   /** @defaultValue this process alone */
   readonly notifier?: Notifier
+  /** Opens the engines of a fleet in the place of those of the configuration. @defaultValue `openFleet` */
+  readonly openFleet?: (
+    context: Pick<RuntimeContext, 'config' | 'clock' | 'errorsOf' | 'log'>,
+  ) => Promise<Fleet>
   readonly providers?: readonly Provider[]
   readonly templates?: Templates
   /** Subjects that the limiter's state keeps in full: `MemoryStateOptions.subjectsMax`. @defaultValue 25_000 */
   readonly subjectsMax?: number
   /** Rows of the record that the limiter's state reads at once: `LimiterRecoveryOptions.pageRows`. @defaultValue 1_000 */
   readonly recoveryRows?: number
+  /** Makes the state of recipients' limits. @defaultValue in Redis with others, else in memory */
+  readonly limitsOf?: SharedState['limits']
   /** Stands between the gateway and its limiter state. */
   readonly wrapState?: (state: LimitState) => LimitState
   /** Stands between the gateway and the state of its tenants' limits. */
@@ -88,7 +94,7 @@ export interface RuntimeContext {
 }
 
 /** A part of the gateway that reports errors of its own. */
-const components = ['gateway', 'http', 'admission', 'delivery', 'store'] as const
+const components = ['gateway', 'http', 'intake', 'admission', 'delivery', 'store'] as const
 type Component = (typeof components)[number]
 
 export function runtimeContextOf(config: Config, parts: GatewayParts, keys: SecretKeys): RuntimeContext {

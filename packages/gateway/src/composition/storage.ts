@@ -1,17 +1,23 @@
 /** Composes durable storage: the store, the recipient cache and the ledger. */
 
 import { createMemoryRoom } from '../adapters/state/memory-room.ts'
+import { type ComplaintGuard, createComplaintGuard } from '../admission/complaint-guard.ts'
+import { createFleetComplaints } from '../admission/fleet-complaints.ts'
 import { createRecipientCache, type RecipientCache } from '../admission/recipient-cache.ts'
 import { type StoreConfig, tenantOf } from '../config/config.ts'
 import { type Backlog, createBacklog } from '../ledger/backlog.ts'
 import { createContents } from '../ledger/contents.ts'
+import type { DeliveryLogWriter } from '../ledger/delivery-log-writer.ts'
 import { createLedger } from '../ledger/ledger.ts'
 import { createOperatorHolds, type KeptHolds } from '../ledger/operator-holds.ts'
+import { withPoison } from '../ledger/poison-backlog.ts'
+import { createRecordedBacklog } from '../ledger/recorded-backlog.ts'
 import { createFullTenants, type FullTenants } from '../observability/full-tenants.ts'
 import type { Store } from '../ports.ts'
 import type { Contents, Ledger } from '../stages.ts'
 import { createSqliteStore, type DamagedRow } from '../store/sqlite/sqlite.ts'
 import { version } from '../version.ts'
+import { createLogWriter, isLogged } from './delivery-log.ts'
 import { followHints } from './hints.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 import { continueTimeLine } from './time-line.ts'
@@ -24,6 +30,10 @@ export interface Storage {
   readonly contents: Contents
   /** Accounts that an operator took out, and notifications that an operator stopped. */
   readonly holds: KeptHolds
+  /** Slows and pauses categories whose recipients complain. */
+  readonly complaints: ComplaintGuard
+  /** Writes the delivery log; absent where the timeline is kept in the store alone. */
+  readonly deliveryLog: DeliveryLogWriter | undefined
   /** The number of rows of the store that could not be read so far, each counted once. */
   readonly damagedRows: () => number
   /** Tenants that have no room left, by bound. */
@@ -46,7 +56,7 @@ export async function openStorage(
   context: RuntimeContext,
   timeCommit: (writes: number) => (error?: unknown) => void,
 ): Promise<Storage> {
-  const { config, parts, clock, log, members, notifier, fleet } = context
+  const { config, policy, parts, clock, log, members, notifier, fleet } = context
   const onError = context.errorsOf('store')
   let ledger: Ledger | undefined
   let damagedRows = 0
@@ -54,11 +64,13 @@ export async function openStorage(
   const store = fleet?.store ?? parts.store ?? (await openStore())
   async function openStore(): Promise<Store> {
     const { path, postgres: address } = config.store
-    if (address === undefined) return createSqliteStore({ path, clock, acceptLoss, onDamagedRow })
+    if (address === undefined) {
+      return createSqliteStore({ path, clock, acceptLoss, onDamagedRow, isLogged: isLogged(config) })
+    }
     // The driver is loaded only where it is used: it would cost every start 30 ms.
     const { openPostgresStore } = await import('../store/postgres/postgres.ts')
     // The state of the limits is in memory: two processes would each count their own half.
-    return openPostgresStore({ address, clock, version, alone: true })
+    return openPostgresStore({ address, clock, version, alone: true, isLogged: isLogged(config) })
   }
   /** A damaged row found before the ledger exists is reported again at the next start. */
   function onDamagedRow({ what, move }: DamagedRow): void {
@@ -73,7 +85,9 @@ export async function openStorage(
     occupancy: (tenant) => ledger!.occupancy(tenant),
     maxOf: (tenant, bound) => tenantOf(config.tenants, tenant)[`${bound}Max`],
   })
-  const backlog = createBacklog(await store.backlog())
+  const counted =
+    fleet === undefined ? createBacklog(await store.backlog()) : createRecordedBacklog({ store, clock })
+  const backlog = config.intake.length === 0 ? counted : withPoison(counted, { intake: store.intake, clock })
   const stopTimeLine = await continueTimeLine(context, store)
   const room = fleet?.state.room ?? createMemoryRoom()
   ledger = await createLedger({
@@ -85,28 +99,38 @@ export async function openStorage(
     onFull: fullTenants.note,
     backlog,
   })
-  const holds = await createOperatorHolds({
+  const onWritten = (): void => notifier.tell({ topic: 'holds' })
+  const holds = await createOperatorHolds({ store, ledger, clock, onWritten, onError })
+  const { deliveryTotals: totals } = store
+  const complaints = await createComplaintGuard({
+    policy: policy.part,
     store,
     ledger,
+    record: store.feedback,
     clock,
-    onWritten: () => notifier.tell({ topic: 'holds' }),
+    fleet:
+      totals && createFleetComplaints({ totals, store, record: store.feedback, members, clock, onWritten }),
     onError,
   })
   const recipients = createRecipientCache({ store })
-  const endHints = followHints({ notifier, recipients, holds, members, clock })
+  const deliveryLog = await createLogWriter(context, store)
+  const endHints = followHints({ notifier, recipients, holds, complaints, members, clock })
   return {
     store,
     ledger,
     holds,
+    complaints,
     backlog,
     recipients,
+    deliveryLog,
     contents: createContents({ store }),
     damagedRows: () => damagedRows,
     tenantsFull: fullTenants.counts,
     async close(isSettled = !store.unsettled) {
       endHints()
       fullTenants.stop()
-      await holds.close()
+      await deliveryLog?.stop()
+      await Promise.all([holds.close(), complaints.close()])
       await stopTimeLine()
       await store.close(isSettled)
     },

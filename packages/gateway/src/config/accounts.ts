@@ -5,6 +5,7 @@
 import type { Channel } from '../model.ts'
 import type { AccountDocument, AccountPlace, ProviderDefinition } from '../providers/provider-config.ts'
 import type { AccountConfig } from './config.ts'
+import { readFeedback } from './feedback.ts'
 import { type Rate, readDuration, readRate } from './quantity.ts'
 
 /** A margin above this is no network jitter. */
@@ -44,6 +45,13 @@ export function readAccount(
   ) {
     source.fault([...path, 'secretFile'], `names a file that holds no ${secretPattern.expects}`)
   }
+  const options = provider.options(account, place)
+  const feedback = readFeedback(written.feedback, {
+    path: [...path, 'feedback'],
+    source,
+    // With an API key the secret is the key's, and webhooks are never signed with that.
+    ownAuthToken: provider.authToken === true && options.key === undefined ? secret : undefined,
+  })
   const usual =
     provider.rate ?? (provider.schemes.length === 0 ? unlimited : (usualRates[channel] ?? unlimited))
   return {
@@ -51,11 +59,12 @@ export function readAccount(
       id: account.id,
       ...(url === undefined ? {} : { url }),
       ...(secret === undefined ? {} : { secret }),
-      options: provider.options(account, place),
+      options,
     },
     rate: account.rate === undefined ? usual : readRate(account.rate),
     concurrencyMax: provider.concurrency(account),
     ...marginOf(account, place),
+    ...(feedback === undefined ? {} : { feedback }),
   }
 }
 

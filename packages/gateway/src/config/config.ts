@@ -12,6 +12,8 @@ import type { Policy } from '../policy/policy.ts'
 import type { Account } from '../ports.ts'
 import type { ProviderName } from '../providers/configs.ts'
 import type { JwtAlgorithm } from './auth-schema.ts'
+import type { FeedbackConfig } from './feedback.ts'
+import type { IntakeConfig } from './intake.ts'
 import type { Rate } from './quantity.ts'
 
 export interface Config {
@@ -23,7 +25,9 @@ export interface Config {
   readonly store: StoreConfig
   readonly state: StateConfig
   readonly queue: { readonly kind: 'embedded' }
-  readonly deliveryLog: { readonly kind: 'store' }
+  /** Topics whose records are taken as notifications. @defaultValue none */
+  readonly intake: readonly IntakeConfig[]
+  readonly deliveryLog: DeliveryLogConfig
   readonly policy: PolicyConfig
   /** The operator's folder of templates, which override the built-in ones. */
   readonly templates: string | undefined
@@ -155,6 +159,27 @@ export interface RedisStateConfig {
   readonly shown: string
 }
 
+/** Where changes of state are kept. @defaultValue in the store alone */
+export type DeliveryLogConfig = { readonly kind: 'store' } | CassandraConfig
+
+/** A delivery log in Cassandra, beside the timelines of the store. */
+export interface CassandraConfig {
+  readonly kind: 'cassandra'
+  /** Host and port of nodes of the cluster; the others are found by them. */
+  readonly nodes: readonly string[]
+  readonly keyspace: string
+  /** The data centre whose nodes are asked. @defaultValue all nodes in turn */
+  readonly dataCentre?: string
+  readonly user?: string
+  readonly password?: string
+  /** Certificates in PEM beside the authorities of the system; absent: no TLS. */
+  readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string }
+  /** Replicas in each data centre of a keyspace that is made. @defaultValue 3, or the number of nodes where it is less */
+  readonly replication?: number
+  /** The address without the password. */
+  readonly shown: string
+}
+
 export interface PolicyConfig {
   /** The file that the policy was read from. */
   readonly file: string
@@ -269,6 +294,8 @@ export interface AccountConfig {
   readonly concurrencyMax: number
   /** Each window of its rate is extended by this. @defaultValue that of `limits` */
   readonly marginMs?: number
+  /** The webhooks by which its provider reports what became of its messages. */
+  readonly feedback?: FeedbackConfig
 }
 
 interface LimitsConfig {
@@ -316,6 +343,8 @@ export interface RetentionConfig {
    * 2_678_400_000 ms
    */
   readonly notificationsMs: number
+  /** Entries of a delivery log outside of the store are kept this long. @defaultValue 31_536_000_000 ms */
+  readonly deliveryLogMs: number
 }
 
 export interface LogConfig {

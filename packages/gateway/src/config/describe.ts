@@ -6,16 +6,20 @@ import { formatDuration } from '@sluice/limits'
 import { Document, isMap, isScalar, isSeq, visit } from 'yaml'
 import type { Patience } from '../delivery/retry-policy.ts'
 import type { JsonObject, JsonValue } from '../model.ts'
+import { callbackOptions } from './callbacks.ts'
 import type {
   AbsentRule,
   AccountConfig,
   AlertsConfig,
   AuthConfig,
   Config,
+  DeliveryLogConfig,
   JwtKeys,
   PoolConfig,
+  StateConfig,
   TenantConfig,
 } from './config.ts'
+import { describeFeedback } from './feedback.ts'
 import { type Rate, sizeText } from './quantity.ts'
 
 export const masked = '(secret)'
@@ -52,10 +56,10 @@ export function describeConfig(config: Config): JsonObject {
     },
     ...(auth === undefined ? {} : { auth: authOf(auth) }),
     store: store.kind === 'postgres' ? store.path : `sqlite:${store.path}`,
-    state: config.state.kind === 'redis' ? config.state.shown : 'memory',
+    state: stateOf(config.state),
     queue: config.queue.kind,
-    intake: [],
-    deliveryLog: config.deliveryLog.kind,
+    intake: config.intake.map(({ shown, topic, group }) => ({ kafka: shown, topic, group })),
+    deliveryLog: deliveryLogOf(config.deliveryLog),
     policy: policy.file,
     ...(config.templates === undefined ? {} : { templates: config.templates }),
     tenants: {
@@ -91,6 +95,9 @@ export function describeConfig(config: Config): JsonObject {
     retention: {
       answers: formatDuration(retention.answersMs),
       notifications: formatDuration(retention.notificationsMs),
+      ...(config.deliveryLog.kind === 'store'
+        ? {}
+        : { deliveryLog: formatDuration(retention.deliveryLogMs) }),
     },
     log: {
       level: log.level,
@@ -122,6 +129,23 @@ export function configText(config: Config): string {
     },
   })
   return document.toString({ lineWidth: 120, flowCollectionPadding: true }).trimEnd()
+}
+
+/** Shows the address without its password and the contents of its certificates. */
+function stateOf(state: StateConfig): string {
+  if (state.kind === 'memory') return 'memory'
+  return `${state.shown}?prefix=${state.prefix}&deadline=${formatDuration(state.deadlineMs)}`
+}
+
+/** Shows the address without its password and the contents of its certificates. */
+function deliveryLogOf(log: DeliveryLogConfig): string {
+  if (log.kind === 'store') return 'store'
+  const options = [
+    ...(log.dataCentre === undefined ? [] : [`dc=${encodeURIComponent(log.dataCentre)}`]),
+    ...(log.tls === undefined ? [] : ['tls=true']),
+    ...(log.replication === undefined ? [] : [`replication=${log.replication}`]),
+  ]
+  return options.length === 0 ? log.shown : `${log.shown}?${options.join('&')}`
 }
 
 function authOf({ jwt, claims }: AuthConfig): JsonObject {
@@ -206,8 +230,11 @@ function poolOf(pool: PoolConfig): JsonObject {
   }
 }
 
-function accountOf({ account, rate, concurrencyMax, marginMs }: AccountConfig): JsonObject {
-  const { dkim, rates, ...options } = account.options
+function accountOf({ account, rate, concurrencyMax, marginMs, feedback }: AccountConfig): JsonObject {
+  const { dkim, rates, ...other } = account.options
+  const options = Object.fromEntries(
+    Object.entries(other).filter(([name]) => !(callbackOptions as readonly string[]).includes(name)),
+  )
   return {
     id: account.id,
     ...(account.url === undefined ? {} : { url: shownUrl(account.url) }),
@@ -224,6 +251,7 @@ function accountOf({ account, rate, concurrencyMax, marginMs }: AccountConfig): 
     rate: rateOf(rate),
     concurrency: concurrencyMax,
     ...(marginMs === undefined ? {} : { margin: formatDuration(marginMs) }),
+    ...(feedback === undefined ? {} : { feedback: describeFeedback(feedback, masked) }),
   }
 }
 

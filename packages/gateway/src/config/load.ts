@@ -10,35 +10,44 @@ import { marginMaxMs } from './accounts.ts'
 import { isLoopback } from './address.ts'
 import { readAlerts } from './alerts.ts'
 import { readAuth } from './auth.ts'
+import { withCallbacks } from './callbacks.ts'
 import { misfits } from './check.ts'
 import type {
   Config,
+  DeliveryLogConfig,
   HttpConfig,
   LogConfig,
   LogLevel,
   MetricsConfig,
   PolicyConfig,
   RetentionConfig,
+  StateConfig,
   StoreConfig,
   TenantConfig,
   TenantsConfig,
 } from './config.ts'
+import { readDeliveryLogAddress } from './delivery-log-address.ts'
 import { notCarriedYet } from './environment.ts'
+import { readIntake } from './intake.ts'
 import { readNetwork } from './network.ts'
 import { loadPolicy } from './policy-file.ts'
 import { readPools } from './pools.ts'
 import { readDuration, readRate, readSize } from './quantity.ts'
 import { type ConfigDocument, configSchema, secretMin } from './schema.ts'
 import { type LoadOptions, readTextFile, Source, shownFile } from './source.ts'
+import { readStateAddress } from './state-address.ts'
 import { readStoreAddress } from './store-address.ts'
 import { checkAbsent, readWebSocket } from './websocket.ts'
+import type { Path } from './yaml-file.ts'
 
 export type { LoadOptions } from './source.ts'
 
 const dayMs = 86_400_000
+/** Cassandra's longest time to live is 20 years. */
+const logKeepMsMax = 7_300 * dayMs
 
 const notCarried = new Map<string, string>([
-  ...['roles', 'kafka', 'callbacks', 'cluster'].map((key) => [key, notCarriedYet] as const),
+  ...['roles', 'callbacks', 'cluster'].map((key) => [key, notCarriedYet] as const),
   ...['mailgun'].map((name) => [`provider=${name}`, `${name} ${notCarriedYet}`] as const),
 ])
 
@@ -56,20 +65,16 @@ export function loadConfig(options: LoadOptions): Config {
     source.isClean([key]) ? document[key] : undefined
 
   const store = readStore(source.secret(['store'], part('store'), part('storeFile')), source)
-  refuseLater(part('state'), 'state', 'memory', /^rediss?:/, source)
+  const state = readState(source.secret(['state'], part('state'), part('stateFile')), store, source)
   refuseLater(part('queue'), 'queue', 'embedded', /^amqps?:/, source)
-  refuseLater(part('deliveryLog'), 'deliveryLog', 'store', /^cassandra:/, source)
-  if (Array.isArray(document.intake) && document.intake.length > 0) {
-    source.fault(
-      ['intake'],
-      `a source of notifications besides HTTP ${notCarriedYet}; expected an empty list`,
-    )
-  }
+  const intake = readIntake(part('intake'), source)
+  const logAddress = source.secret(['deliveryLog'], part('deliveryLog'), part('deliveryLogFile'))
+  const deliveryLog = readDeliveryLog(logAddress, source)
   const auth = readAuth(part('auth'), source)
   const http = readHttp(source.sound(['http'], document.http), document.auth !== undefined, source)
   const tenants = readTenants(part('tenants') ?? {})
   const webSocket = readWebSocket(source.sound(['websocket'], document.websocket), source)
-  const pools = readPools(document.pools, source)
+  const pools = withCallbacks(readPools(document.pools, source), http.publicUrl, source)
   checkAbsent(webSocket.absent, pools, source)
   const alerts = readAlerts(document.alerts, source)
   const templates = readFolder(part('templates'), source)
@@ -91,9 +96,10 @@ export function loadConfig(options: LoadOptions): Config {
     http,
     auth,
     store,
-    state: { kind: 'memory' },
+    state,
     queue: { kind: 'embedded' },
-    deliveryLog: { kind: 'store' },
+    intake,
+    deliveryLog,
     policy: policy!,
     templates,
     tenants,
@@ -142,6 +148,43 @@ function readStore(value: string | undefined, source: Source): StoreConfig {
     return { kind: 'sqlite', path: ':memory:' }
   }
 }
+
+/** Reads where the limits count. What is shared is filled from a record that several gateways share. */
+function readState(value: string | undefined, store: StoreConfig, source: Source): StateConfig {
+  if (value === undefined || value === 'memory') return { kind: 'memory' }
+  try {
+    const state = readStateAddress(value, textReader(['state'], source))
+    if (store.kind === 'sqlite' && source.isClean(['store']))
+      source.fault(
+        ['state'],
+        `a Redis beside a store in a file ${notCarriedYet}; expected store: postgres://…, or state: memory`,
+      )
+    return state
+  } catch (error) {
+    source.fault(['state'], (error as Error).message)
+    return { kind: 'memory' }
+  }
+}
+
+/** Reads where changes of state are logged beside the store. */
+function readDeliveryLog(value: string | undefined, source: Source): DeliveryLogConfig {
+  if (value === undefined || value === 'store') return { kind: 'store' }
+  try {
+    return readDeliveryLogAddress(value, textReader(['deliveryLog'], source))
+  } catch (error) {
+    source.fault(['deliveryLog'], (error as Error).message)
+    return { kind: 'store' }
+  }
+}
+
+/** Reads the files that an address names, relative to where the address stands. */
+const textReader =
+  (path: Path, source: Source) =>
+  (file: string): string => {
+    const read = readTextFile(source.resolve(path, file))
+    if (!read.ok) throw new Error(`${file} ${read.message}`)
+    return read.text
+  }
 
 /** Keys of this machine stand beside the file of the store; with a server, in the folder `data`. */
 function keyFileOf(store: StoreConfig, name: string, source: Source): string | undefined {
@@ -260,7 +303,16 @@ function readFolder(named: string | undefined, source: Source): string | undefin
 function readRetention(written: NonNullable<ConfigDocument['retention']>, source: Source): RetentionConfig {
   const answersMs = durationOr(dayMs, written.answers)
   if (answersMs < dayMs) source.fault(['retention', 'answers'], 'expected at least 24h: clients rely on it')
-  return { answersMs, notificationsMs: durationOr(31 * dayMs, written.notifications) }
+  const notificationsMs = durationOr(31 * dayMs, written.notifications)
+  const deliveryLogMs = durationOr(365 * dayMs, written.deliveryLog)
+  if (written.deliveryLog !== undefined && deliveryLogMs < notificationsMs)
+    source.fault(['retention', 'deliveryLog'], 'expected at least as long as retention.notifications')
+  if (deliveryLogMs > logKeepMsMax)
+    source.fault(
+      ['retention', 'deliveryLog'],
+      'expected at most 7300d, the longest that Cassandra keeps a row',
+    )
+  return { answersMs, notificationsMs, deliveryLogMs: Math.max(deliveryLogMs, notificationsMs) }
 }
 
 /** Reads the policy; its mistakes are reported with those of the configuration, each with its file. */

@@ -140,9 +140,41 @@ const quietSchema = Type.Object(
   closed,
 )
 
+const share = Type.Union(
+  [
+    Type.String({ pattern: '^\\s*\\d+(\\.\\d+)?\\s*%\\s*$' }),
+    Type.Number({ exclusiveMinimum: 0, maximum: 1 }),
+  ],
+  { description: 'Such as 0.05%, or a number up to 1.' },
+)
+
+const complaintsSchema = Type.Object(
+  {
+    warnAt: Type.Optional(share),
+    pauseAt: Type.Optional(share),
+    window: Type.Optional(duration),
+    minimumDelivered: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 1_000_000_000,
+        description: 'Fewer deliveries in the window are not judged. Default 1000.',
+      }),
+    ),
+    categories: Type.Optional(oneOrMore(name)),
+  },
+  {
+    ...closed,
+    description:
+      'Slows a category of a tenant whose complaints reach warnAt (default 0.05%) and pauses it at pauseAt (0.1%), over a window (7d). Default for categories: [marketing].',
+  },
+)
+
 export const policySchema = Type.Object(
   {
     version: Type.Optional(Type.Literal(1)),
+    name: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 256, description: 'Its name in the reports of replays.' }),
+    ),
     limits: Type.Optional(Type.Array(limitSchema)),
     digests: Type.Optional(Type.Array(digestSchema)),
     deduplication: Type.Optional(Type.Object({ window: duration }, closed)),
@@ -160,6 +192,13 @@ export const policySchema = Type.Object(
           description: 'The one limit, by recipient, that what is critical does not pass.',
         },
       ),
+    ),
+    complaints: Type.Optional(complaintsSchema),
+    onStateLost: Type.Optional(
+      Type.Record(Type.String(), Type.Union([Type.Literal('hold'), Type.Literal('refuse')]), {
+        description:
+          'By category or default: while the server of the limits (state) does not answer. Default hold.',
+      }),
     ),
     maxDelay: Type.Optional(duration),
   },

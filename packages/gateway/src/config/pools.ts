@@ -51,12 +51,12 @@ export function readPools(document: PoolsDocument | undefined, source: Source): 
   return pools
 }
 
-/** Checks names: the store and the timeline know an account by channel, provider and id. */
+/** Checks names: timelines, holds and webhooks know an account by channel and id. */
 function checkNames(pools: readonly PoolConfig[], path: Path, source: Source): void {
   const seen = new Map<string, number>()
-  for (const [index, { provider, accounts }] of pools.entries()) {
+  for (const [index, { accounts }] of pools.entries()) {
     for (const { account } of accounts) {
-      const name = `${provider} ${account.id}`
+      const name = account.id
       const other = seen.get(name)
       if (other !== undefined && other !== index)
         source.fault(

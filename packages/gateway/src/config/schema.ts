@@ -8,6 +8,7 @@ import { logComponents } from '../observability/log-events.ts'
 import { alertsSchema } from './alerts.ts'
 import { authSchema } from './auth-schema.ts'
 import { logLevels } from './config.ts'
+import { intakeSchema } from './intake.ts'
 import { networkSchema } from './network.ts'
 import { poolsSchema } from './pool-schema.ts'
 import { count, duration, rate, size, text } from './schema-terms.ts'
@@ -156,17 +157,29 @@ export const configSchema = Type.Object(
     storeFile: Type.Optional(
       text('the path of a file', { description: 'A file with the address of the store, in place of it.' }),
     ),
-    state: Type.Optional(text('memory', { description: 'Where the limits count. Default memory.' })),
+    state: Type.Optional(
+      text('memory, redis://user:password@host:6379/0 or redis-cluster://host1,host2', {
+        description: 'Where the limits count: in this process, or over all processes. Default memory.',
+      }),
+    ),
+    stateFile: Type.Optional(
+      text('the path of a file', { description: 'A file with the address of the state, in place of it.' }),
+    ),
     queue: Type.Optional(
       text('embedded', { description: 'Where notifications wait for a provider. Default embedded.' }),
     ),
-    intake: Type.Optional(
-      Type.Array(Type.Unknown(), {
-        expects: 'a list of sources',
-        description: 'Further sources of notifications; none is carried yet.',
+    intake: Type.Optional(intakeSchema),
+    deliveryLog: Type.Optional(
+      text('store or cassandra://user:password@host1,host2/keyspace?dc=datacenter1', {
+        description:
+          'Where changes of state are logged beside the store. Default store, which keeps them alone.',
       }),
     ),
-    deliveryLog: Type.Optional(text('store', { description: 'Where the timeline is kept. Default store.' })),
+    deliveryLogFile: Type.Optional(
+      text('the path of a file', {
+        description: 'A file with the address of the delivery log, in place of it.',
+      }),
+    ),
     policy: Type.Optional(
       text('the path of a policy file', { description: 'Replaces the built-in policy.' }),
     ),
@@ -221,6 +234,9 @@ export const configSchema = Type.Object(
             duration('How long the answer to an Idempotency-Key is kept, at least 24h. Default 24h.'),
           ),
           notifications: Type.Optional(duration('How long ended notifications are kept. Default 31d.')),
+          deliveryLog: Type.Optional(
+            duration('How long a delivery log outside of the store keeps its entries. Default 365d.'),
+          ),
         },
         closed,
       ),

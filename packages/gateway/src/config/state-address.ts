@@ -3,6 +3,7 @@
  * several installations apart.
  */
 import type { RedisStateConfig } from './config.ts'
+import { readLogin } from './login.ts'
 import { readDuration } from './quantity.ts'
 
 const expected = 'expected memory, redis://user:password@host:6379/0 or redis-cluster://host1:6379,host2:6379'
@@ -66,18 +67,6 @@ function readNode(written: string): string {
   const match = /^(\[[\da-fA-F:]+\]|[^\s:[\]]+)(?::(\d{1,5}))?$/.exec(written)
   if (match === null || Number(match[2] ?? usualPort) > 65_535) throw new Error(expected)
   return `${match[1]}:${match[2] ?? usualPort}`
-}
-
-/** `user:password`, `:password` of the default user, or a user alone. */
-function readLogin(written: string): readonly [user?: string | undefined, password?: string | undefined] {
-  const colon = written.indexOf(':')
-  try {
-    const user = decodeURIComponent(colon < 0 ? written : written.slice(0, colon))
-    const password = colon < 0 ? '' : decodeURIComponent(written.slice(colon + 1))
-    return [user === '' ? undefined : user, password === '' ? undefined : password]
-  } catch {
-    throw new Error('expected a user and a password in which every % is written %25')
-  }
 }
 
 function readDeadline(written: string | null): number {

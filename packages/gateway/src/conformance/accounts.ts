@@ -13,7 +13,7 @@ export interface AccountTerms {
   readonly windows: readonly Window[]
   readonly concurrencyMax: number
   /** Failed calls in a row that open its breaker, and for how long. */
-  readonly breaker: { readonly inARow: number; readonly coolDownMs: number }
+  readonly breaker: { readonly inARow: number; readonly coolDownMs: number; readonly coolDownMaxMs?: number }
 }
 
 /** An account as one or several processes call it. */

@@ -72,6 +72,35 @@ export function exerciseLimits(name: string, open: () => OpenLimits | Promise<Op
       assert.equal((await reserve(state, '3')).at - start, 2 * windowMs)
     })
 
+    it('reserves in turn beside what has left alone, whatever waits behind, and counts nothing', async () => {
+      const { state, now, until } = await open()
+      const start = now()
+      await reserve(state, '1')
+      await fire(state, '1')
+      await reserve(state, '2')
+      await until(start + windowMs)
+      const inTurn = { inTurn: true, waited: true }
+      const closed = await reserve(state, '3', one, { waited: true, horizonMs: 0 })
+      assert.equal(closed.held, false, 'against all that waits it would have to wait')
+      const [seen] = await state.preview([request('3', one, { ...inTurn, horizonMs: 0 })])
+      assert.deepEqual([seen!.held, seen!.allowed, seen!.fired], [true, true, false])
+      const early = await reserve(state, '3', one, { ...inTurn, notBefore: now() + second, horizonMs: 0 })
+      assert.deepEqual([early.at, early.held, early.allowed], [now() + second, true, false])
+      const turned = await reserve(state, '3', one, { ...inTurn, horizonMs: 0 })
+      assert.deepEqual([turned.at, turned.held, turned.allowed, turned.fired], [now(), true, true, false])
+      assert.deepEqual(
+        turned.rules.map(({ used, remaining, admits }) => [used, remaining, admits]),
+        [[0, 1, true]],
+      )
+      assert.equal((await fire(state, '3')).fired, true)
+      // The next one in turn meets what has left now.
+      const next = await reserve(state, '4', one, { ...inTurn, horizonMs: 0 })
+      assert.deepEqual([next.at, next.held], [now() + windowMs, false])
+      const again = await reserve(state, '3', one, inTurn)
+      assert.deepEqual([again.fired, again.held], [true, true], 'one that has left is answered what it holds')
+      assert.equal((await fire(state, '2')).at, now() + windowMs)
+    })
+
     it('reserves for several requests at once in their order', async () => {
       const { state, now } = await open()
       const start = now()

@@ -10,7 +10,7 @@ import { epoch, settled, someNotification } from './store/sample.ts'
 import { applied, conflict, ids, must } from './store/suite.ts'
 
 /** One process of a fleet. */
-export interface StoreMember {
+interface StoreMember {
   readonly store: Store
   /** Its name, as a conflict of the kind `member` names it. */
   readonly id: string
@@ -114,6 +114,12 @@ export function exerciseStoreMembers(name: string, open: () => Promise<StoreFlee
         await rightsOf(a.store, one!)
         assert.equal((await b.store.notification('acme', one!.id))?.status, 'sending')
         assert.deepEqual((await b.store.waiting('acme', one!.to.id, null, 10)).items, [])
+        const counted = { tenant: 'acme', recipient: one!.to.id, since: epoch, limit: 10 }
+        assert.deepEqual(
+          (await b.store.counted(counted)).items.map(({ id, status }) => [id, status]),
+          [[one!.id, 'sending']],
+          'the limits count it as sent now',
+        )
         const cancelled = advance(one!, [{ at: epoch, status: 'cancelled' }])
         assert.deepEqual(await b.store.commit({ moves: [cancelled] }), conflict('notification', one!.id))
         assert.deepEqual(await a.store.commit({ moves: [settled(one!, epoch + 5)] }), applied)

@@ -202,6 +202,18 @@ export function exerciseThrottle(
       assert.equal(await state.placeOf('acme', behind!), places[2]!.at)
     })
 
+    it('gives an entry that is put back its own place, and leaves the others theirs, however their ids sort', async () => {
+      const { state, until } = await open(perTenant('1/10s'))
+      const [behind, waiting] = some(2)
+      const { places } = await pass(state, [some(1)[0]!, waiting!, behind!])
+      const at = places[1]!.at
+      await until(at)
+      assert.deepEqual(await turn(state, [waiting!]), [{ passed: true, at }])
+      await state.putBack('acme', [{ ...waiting!, at }])
+      assert.deepEqual(await turn(state, [behind!]), [{ passed: false, at: places[2]!.at }])
+      assert.equal(await state.placeOf('acme', waiting!), at)
+    })
+
     it('keeps the turn of an entry counted that was put back and leaves because its turn is on record', async () => {
       const { state, until } = await open(perTenant('1/10s'))
       const [, waiting, behind] = some(3)

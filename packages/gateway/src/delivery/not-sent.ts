@@ -39,8 +39,8 @@ export function expired(notification: Notification, events: Events, now: number)
   return advance(notification, [...events, { at: now, status: 'expired' }])
 }
 
-export function optedOut(notification: Notification, events: Events, now: number): Move {
-  return advance(notification, [...events, { at: now, status: 'suppressed', reason: 'opted_out' }])
+export function suppressed(notification: Notification, events: Events, now: number, reason: Reason): Move {
+  return advance(notification, [...events, { at: now, status: 'suppressed', reason }])
 }
 
 /** Schedules it again, without an attempt. If it would expire before `at`, it is scheduled for its expiry instead. */

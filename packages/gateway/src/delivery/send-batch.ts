@@ -145,7 +145,7 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
     const recipient = recipients.cached(notification.tenant, notification.to.id)
     if (recipient === checked) return false
     // It was forgotten meanwhile, so it must be read again.
-    if (recipient === undefined || !rules.mayReceive(notification, recipient)) return true
+    if (recipient === undefined || rules.suppression(notification, recipient) !== undefined) return true
     return rules.quietAt(notification, recipient, clock.now()) !== undefined
   }
 

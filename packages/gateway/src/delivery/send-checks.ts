@@ -11,12 +11,12 @@ import type { Contents, Ledger, Recipients } from '../stages.ts'
 import type { Attempt } from './attempt.ts'
 import { BatchSize } from './batch-size.ts'
 import type { Endpoints, EndpointWait } from './endpoints.ts'
-import { damaged, deadLetter, expired, optedOut, postponed } from './not-sent.ts'
+import { damaged, deadLetter, expired, postponed, suppressed } from './not-sent.ts'
 import { type Retries, triedSince } from './retry.ts'
 import type { SendRules } from './send-rules.ts'
 
 export interface SendChecksOptions {
-  readonly rules: Pick<SendRules, 'mayReceive' | 'away'>
+  readonly rules: Pick<SendRules, 'suppression' | 'away'>
   readonly ledger: Pick<Ledger, 'isCurrent'>
   readonly recipients: Pick<Recipients, 'findAll'>
   readonly contents: Pick<Contents, 'of'>
@@ -62,7 +62,8 @@ export function createSendChecks(options: SendChecksOptions) {
     const now = clock.now()
     if (notification.expiresAt !== undefined && notification.expiresAt <= now)
       return expired(notification, attempt.events, now)
-    if (!rules.mayReceive(notification, recipient)) return optedOut(notification, attempt.events, now)
+    const reason = rules.suppression(notification, recipient)
+    if (reason !== undefined) return suppressed(notification, attempt.events, now, reason)
     if (!isAway) return undefined
     unused.push(attempt)
     return rules.away!.moveOf(notification, attempt.events, now)

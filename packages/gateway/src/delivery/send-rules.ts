@@ -4,15 +4,18 @@ import type { Presence } from '../ports.ts'
 
 /** The rules of policy and presence that hold at the moment of sending. */
 export interface SendRules {
-  /** Tests if the recipient may be sent this now: an opt-out applies at once, also to waiting notifications. */
-  readonly mayReceive: (notification: Notification, recipient: Recipient | null) => boolean
+  /** Gives the reason to suppress it now: an opt-out or a bounce applies at once, also to waiting notifications. */
+  readonly suppression: (
+    notification: Notification,
+    recipient: Recipient | null,
+  ) => 'opted_out' | 'invalid_address' | undefined
   /** Gives the reason for which the recipient may not be disturbed at an instant. */
   readonly quietAt: (
     notification: Notification,
     recipient: Recipient | null,
     instant: number,
-  ) => 'quiet_hours' | 'legal_hours' | 'held' | undefined
-  /** Tests if a hold of an operator stops it now. */
+  ) => 'quiet_hours' | 'legal_hours' | 'held' | 'complaint_guard' | undefined
+  /** Tests if a hold of an operator or the complaint guard stops it now. */
   readonly isHeld: (notification: Notification) => boolean
   /** Gives the version of the policy in force: after another one the next batch asks its limits. */
   readonly policyVersion: () => string

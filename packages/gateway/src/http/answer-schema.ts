@@ -152,6 +152,33 @@ export const notificationPage = Type.Object(
   { $id: 'NotificationPage' },
 )
 
+const recordSchema = Type.Object(
+  {
+    tenant: Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      description: 'The tenant that the record names; null where none can be read.',
+    }),
+    status: oneOf(['dead']),
+    record: Type.Object({
+      topic: Type.String(),
+      partition: Type.Integer(),
+      offset: Type.Integer(),
+      size: Type.Integer({ description: 'Bytes of the whole record.' }),
+      bytes: Type.String({ description: 'The first 64 KiB of it, in base64.' }),
+    }),
+    timeline: Type.Array(eventSchema),
+  },
+  { $id: 'DeadRecord', description: 'A record of a topic that could not be accepted.' },
+)
+
+export const deadLetterPage = Type.Object(
+  {
+    items: Type.Array(Type.Union([notificationSchema, recordSchema])),
+    nextCursor: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
+  },
+  { $id: 'DeadLetterPage' },
+)
+
 export const limitsSchema = Type.Object(
   {
     limits: Type.Array(

@@ -104,8 +104,12 @@ export function eventAnswer({ at, status, reason, provider, account, attempt, de
   return { at: iso(at), status, reason, provider, account, attempt, detail }
 }
 
-export function recipientAnswer({ tenant: _, version: _version, ...fields }: Recipient) {
-  return fields
+/** @param aheadMs how far the wall clock is ahead of the process's own time, ms */
+export function recipientAnswer(recipient: Recipient, aheadMs: number) {
+  const { tenant: _, version: _version, invalid, ...fields } = recipient
+  if (invalid === undefined) return fields
+  const shown = invalid.map(({ channel, at, detail }) => ({ channel, at: iso(at + aheadMs), detail }))
+  return { ...fields, invalid: shown }
 }
 
 /**

@@ -3,6 +3,8 @@
  * which it waits, and one sentence that says all of it. The HTTP API, the command line and the console show the same
  * sentence, which is made here alone. Pure: the caller passes the facts and the time, in wall time.
  */
+
+import { awaitsLimits } from '../awaits-limits.ts'
 import { waitingReason } from '../backlog-cell.ts'
 import { isUnserved } from '../bounds.ts'
 import type { Notification, Reason, RuleReport, TimelineEvent } from '../model.ts'
@@ -91,7 +93,7 @@ export function explain(facts: ExplainedFacts): Explanation {
     case 'digesting':
       return notification.dueAt > now ? explainWaiting(facts) : explainDue(facts)
     case 'queued':
-      return explainDue(facts)
+      return awaitsLimits(notification) ? explainUndecided(facts) : explainDue(facts)
     case 'sending':
       return {
         verdict: 'sending',
@@ -115,7 +117,7 @@ function explainWaiting({
   const { decision, dueAt } = notification
   const reason = waitingReason(notification)
   const rule = reason === decision.reason ? decidingRule(notification) : undefined
-  const isEstimate = reason === 'tenant_limit' || reason === 'module_limit' || reason === 'provider_capacity'
+  const isEstimate = reason !== undefined && estimated.includes(reason)
   const about = {
     verdict: 'waits' as const,
     ...(reason === undefined ? {} : { reason }),
@@ -148,6 +150,9 @@ function explainWaiting({
   }
 }
 
+/** Reasons whose end depends on others: on those before it in a queue, on a provider, on further complaints. */
+const estimated: readonly Reason[] = ['tenant_limit', 'module_limit', 'provider_capacity', 'complaint_guard']
+
 const holdText = ({ name, reason }: NonNullable<ExplainedFacts['hold']>): string =>
   `the hold ${name} of an operator stops it until then (${reason})`
 
@@ -179,6 +184,16 @@ function waitingText(
       return `too many recipients complain about ${category}, so that category is slowed down`
     default:
       return timeline.at(-1)?.detail ?? 'this instant is booked for it'
+  }
+}
+
+/** Explains a notification that was accepted while the limits could not be asked. */
+function explainUndecided({ notification: { createdAt } }: ExplainedFacts): Explanation {
+  return {
+    verdict: 'waits',
+    reason: 'state_unavailable',
+    next: ['cancel'],
+    text: `Waits since ${at(createdAt)} for the server of the limits, which did not answer; it is decided when that answers again.`,
   }
 }
 

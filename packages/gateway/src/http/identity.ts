@@ -16,6 +16,9 @@ export const readScope = 'sluice:read'
 /** The scope with which a WebSocket client may publish. */
 export const publishScope = 'sluice:publish'
 
+/** The scope that reports feedback. */
+export const feedbackScope = 'sluice:feedback'
+
 export interface Identity extends Caller {
   readonly scopes: ReadonlySet<string>
   /** The `sub` of the token; absent where it has none, and without keys. */
@@ -50,7 +53,7 @@ export function isName(value: unknown): value is string {
   return typeof value === 'string' && value.length <= nameMax && isPrintable(value)
 }
 
-const scopes: ReadonlySet<string> = new Set([operatorScope, publishScope])
+const scopes: ReadonlySet<string> = new Set([operatorScope, publishScope, feedbackScope])
 const byDefault: Identity = { tenant: 'default', module: 'default', scopes }
 
 /**
@@ -96,16 +99,16 @@ function refuseForeignHost({ host }: IncomingHttpHeaders): void {
 }
 
 /**
- * Checks the host, also on public routes. One-click links may come through a proxy that keeps the name of
- * `publicUrl`.
+ * Checks the host, also on public routes. One-click links and webhooks may come through a proxy that keeps the
+ * name of `publicUrl`.
  */
 export function refuseForeignHosts(app: FastifyInstance, publicUrl: string | undefined): void {
   const publicHost = publicUrl === undefined ? undefined : new URL(publicUrl).host
   app.addHook('onRequest', (request, _reply, done) => {
     const { headers, url } = request
     try {
-      if (publicHost === undefined || headers.host !== publicHost || !url.startsWith('/u/'))
-        refuseForeignHost(headers)
+      const isPublic = url.startsWith('/u/') || url.startsWith('/api/v1/feedback/')
+      if (publicHost === undefined || headers.host !== publicHost || !isPublic) refuseForeignHost(headers)
       done()
     } catch (error) {
       done(error as Error)

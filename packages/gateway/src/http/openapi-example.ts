@@ -39,7 +39,7 @@ const written: Readonly<Record<string, Json>> = {
     version: 1,
     limits: [{ name: 'marketing-email', for: { category: 'marketing' }, max: ['2/day'], over: 'delay' }],
   },
-  Policy: { version: '406ab39a8d689698', policy: { version: 1, limits: [] } },
+  Policy: { version: 'c0d6423a28aae2c2', policy: { version: 1, limits: [] } },
   Explanation: {
     verdict: 'waits',
     reason: 'recipient_limit',
@@ -77,7 +77,7 @@ const byField: Readonly<Record<string, Json>> = {
   provider: 'ses',
   account: 'ses-1',
   rate: '100/s',
-  policyVersion: '406ab39a8d689698',
+  policyVersion: 'c0d6423a28aae2c2',
   version: '0.1.0',
   cause: 'attempts_exhausted',
   code: 'POOL_OUT',

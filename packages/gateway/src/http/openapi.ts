@@ -91,10 +91,10 @@ function operation(route: Route, schemas: JsonRecord, withKeys: boolean): JsonRe
  * The security requirement of a route. Without keys a token may be sent and is not read. The scopes of a bearer token
  * stand in an extension: OpenAPI knows them of OAuth 2 only.
  */
-function security({ access }: Route, withKeys: boolean): JsonRecord {
+function security({ access, scope: own }: Route, withKeys: boolean): JsonRecord {
   if (access === 'open') return { security: [] }
   const bearer = { bearer: [] }
-  const scope = access === 'operator' ? operatorScope : access === 'reader' ? readScope : undefined
+  const scope = access === 'operator' ? operatorScope : access === 'reader' ? readScope : own
   return {
     security: withKeys ? [bearer] : [{}, bearer],
     ...(scope === undefined ? {} : { 'x-required-scopes': [scope] }),

@@ -129,6 +129,20 @@ export const overviewSchema = Type.Object(
     dueNow: Type.Integer(),
     oldestDueMs: Type.Number(),
     deadLetters: Type.Object({ byCause: countsByName }),
+    complaints: Type.Array(
+      Type.Object({
+        tenant: Type.String(),
+        category: Type.String(),
+        stage: oneOf(['slowed', 'paused']),
+        delivered: Type.Integer(),
+        complained: Type.Integer(),
+        bound: Type.Number({ description: 'The lower bound of the rate of complaints, from 0 to 1.' }),
+        share: Type.Number({ description: 'The share of its departures that is left: 0 in a pause.' }),
+        since: momentOrNull,
+        until: momentOrNull,
+      }),
+      { description: 'Categories that complaints slow or pause: at most 100, the highest rates first.' },
+    ),
     rates: Type.Optional(
       Type.Object(
         {
@@ -207,7 +221,10 @@ export const deadSummarySchema = Type.Object(
     groups: Type.Array(
       Type.Object({
         cause: Type.String(),
-        channel: channelName,
+        channel: Type.Unsafe<string | null>({
+          type: ['string', 'null'],
+          description: 'Null for records of topics that could not be accepted.',
+        }),
         provider: textOrNull,
         account: textOrNull,
         answer: textOrNull,

@@ -1,8 +1,11 @@
 /**
  * The overview answers the present in one piece: rates, latency, what waits and why, dead letters, accounts, and the problems that
- * an operator should look at first. All of it is counters in memory; the store is not asked.
+ * an operator should look at first. All of it is counters in memory. The store is asked for what waits where several
+ * processes share it.
  */
+
 import type { BacklogReports } from '../backlog-cell.ts'
+import type { ComplaintReport } from '../complaint-reports.ts'
 import type { Channel, Status } from '../model.ts'
 import { statuses } from '../model.ts'
 import type { DiskUse } from '../observability/metrics.ts'
@@ -21,10 +24,18 @@ export interface OverviewOptions {
   readonly orphans: { count(): number }
   /** The space that the store takes on its disk. @defaultValue it is not known */
   readonly disk?: (() => DiskUse | undefined) | undefined
+  /** The categories of tenants whose complaints are counted. @defaultValue none */
+  readonly complaints?: (() => readonly ComplaintReport[]) | undefined
 }
 
 interface Problem {
-  readonly code: 'POOL_OUT' | 'POOL_DEGRADED' | 'QUEUE_AGES' | 'DEAD_LETTERS_STAY' | 'UNACCOUNTED'
+  readonly code:
+    | 'POOL_OUT'
+    | 'POOL_DEGRADED'
+    | 'QUEUE_AGES'
+    | 'DEAD_LETTERS_STAY'
+    | 'CATEGORY_PAUSED'
+    | 'UNACCOUNTED'
   readonly severity: 'page' | 'ticket'
   readonly channel?: string
   readonly provider?: string
@@ -39,6 +50,8 @@ interface Problem {
 const agesMs = 60_000
 /** The share of a pool's accounts that may be out. */
 const degradedShare = 0.1
+/** Categories of tenants that one answer names at most, those with the highest rates. */
+const complaintsMax = 100
 const returning: ReadonlySet<string> = new Set(['pool_blocked', 'shed', 'circuit_open'])
 
 export const noBacklog: BacklogReports = {
@@ -57,6 +70,8 @@ export const noOrphans: OverviewOptions['orphans'] = { count: () => 0 }
 
 export interface Overview {
   readonly series: OverviewSeries
+  /** Brings what waits up to date; to be awaited before a reading. */
+  refresh(): Promise<void>
   /** The part that belongs to one tenant, or to all. */
   waiting(tenant: string | undefined): Waiting
   accounts(): Readonly<Record<'healthy' | 'blocked' | 'open' | 'half_open' | 'held', number>>
@@ -67,6 +82,8 @@ export interface Overview {
     readonly freeBytes: number | null
     readonly commitP99Ms: number | null
   }
+  /** The categories that are slowed or paused because of complaints, of one tenant or all. */
+  complaints(tenant: string | undefined): readonly ComplaintReport[]
   /** The problems, from what waits of all tenants: the caller has summed it already. */
   problems(waiting: Waiting): readonly Problem[]
   /** The side to which a trouble belongs, the gateway's own or a provider's, in one sentence. */
@@ -120,6 +137,12 @@ export function createOverview(options: OverviewOptions): Overview {
   const unaccounted = (): number =>
     onRecordBefore + accepted - ledger.pruned() - sum(ledger.counts()) + orphans.count()
 
+  const guarded = (tenant: string | undefined): readonly ComplaintReport[] =>
+    (options.complaints?.() ?? [])
+      .filter((each) => each.stage !== 'free' && (tenant === undefined || each.tenant === tenant))
+      .sort((a, b) => b.bound - a.bound)
+      .slice(0, complaintsMax)
+
   /** The instants at which the problems of now were first noticed, by what names them: a few for each pool. */
   const noticed = new Map<string, number>()
 
@@ -162,7 +185,9 @@ export function createOverview(options: OverviewOptions): Overview {
 
   return {
     series,
+    refresh: async () => backlog.refresh?.(),
     unaccounted,
+    complaints: guarded,
     waiting(tenant) {
       const now = clock.now()
       const { groups } = report(tenant)
@@ -208,6 +233,18 @@ export function createOverview(options: OverviewOptions): Overview {
           severity: 'ticket',
           count,
           text: `${count} dead letters (${cause}) stay until an operator redrives them.`,
+        })
+      }
+      const paused = guarded(undefined).filter(({ stage }) => stage === 'paused')
+      if (paused.length > 0) {
+        const [{ tenant, category }] = paused as [ComplaintReport]
+        const more = paused.length > 1 ? `, and ${paused.length - 1} more` : ''
+        found.push({
+          code: 'CATEGORY_PAUSED',
+          severity: 'ticket',
+          since: Math.min(...paused.map(({ since = clock.now() }) => since)),
+          count: paused.length,
+          text: `Too many recipients complain: ${category} of ${tenant} is paused${more}.`,
         })
       }
       const missing = unaccounted()

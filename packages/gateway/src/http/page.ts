@@ -9,6 +9,7 @@ import type { Ledger } from '../stages.ts'
 import { notificationAnswer, shown } from './answer.ts'
 import type { Identity } from './identity.ts'
 import { jsonType } from './problem.ts'
+import { type FeedbackReads, withFeedback } from './timeline-feedback.ts'
 import { aheadOf, inWallTime } from './wall-time.ts'
 
 /** Notifications written in one turn at most: some 0.3 ms. */
@@ -20,20 +21,24 @@ export interface Viewer {
   readonly ledger: Pick<Ledger, 'live'>
   readonly clock: Pick<Clock, 'aheadMs' | 'soon'>
   readonly caller: Identity
+  /** Reads the feedback that timelines show. */
+  readonly feedback: FeedbackReads
 }
 
 /** Returns the body, for the handler to return. */
 export async function pageAnswer(
   reply: FastifyReply,
   { items, nextCursor }: Page<Notification>,
-  { ledger, clock, caller }: Viewer,
+  { ledger, clock, caller, feedback }: Viewer,
   asked?: ReadonlySet<Status>,
+  /** Items behind them that are no notifications. */
+  others: readonly object[] = [],
 ): Promise<Buffer> {
   const pieces: Buffer[] = []
   let begin = '{"items":['
   let [inSlice, written] = [0, 0]
   let aheadMs = aheadOf(clock)
-  for (const item of items) {
+  for (const item of await withFeedback(feedback, items)) {
     if (inSlice === sliceItems || written >= sliceBytes) {
       await new Promise<void>((resolve) => clock.soon(resolve))
       aheadMs = aheadOf(clock)
@@ -46,6 +51,10 @@ export async function pageAnswer(
     const piece = Buffer.from(begin + JSON.stringify(notificationAnswer(seen, caller)))
     pieces.push(piece)
     written += piece.length
+    begin = ','
+  }
+  for (const other of others) {
+    pieces.push(Buffer.from(begin + JSON.stringify(other)))
     begin = ','
   }
   const end = `],"nextCursor":${JSON.stringify(nextCursor)}}`

@@ -6,8 +6,8 @@ import type { Decision, Notification } from '../model.ts'
 import { uniform32 } from '../policy/hash.ts'
 import type { Happening, Ledger } from '../stages.ts'
 
-export const usePeriods = { '1h': 1, '1d': 24, '7d': 168 } as const
-export type UsePeriod = keyof typeof usePeriods
+const usePeriods = { '1h': 1, '1d': 24, '7d': 168 } as const
+type UsePeriod = keyof typeof usePeriods
 
 export interface WindowUse {
   readonly limit: string

@@ -34,6 +34,7 @@ export const keyedPaths = [`${basePath}/notifications`, `${basePath}/notificatio
 export const tags = {
   Notifications: 'Send, look up, list and cancel notifications.',
   Batches: 'Send to many recipients at once, in the background where they are more than a hundred.',
+  Feedback: 'Report what became of notifications after they were sent.',
   Recipients: 'Addresses and preferences of recipients, and the use of their limits.',
   Operation: 'See what happens and why: accounts, backlog, dead letters, policy.',
   Events: 'Follow changes of state as they happen.',
@@ -58,6 +59,8 @@ export interface Route {
    * `operator`: with the scope of operators.
    */
   readonly access: 'open' | 'caller' | 'reader' | 'operator'
+  /** The scope that a caller needs. @defaultValue none beside what `access` says */
+  readonly scope?: string
   /** False for a route that sends or only asks: an operator there changes nothing that is audited. */
   readonly audited?: false
   /** The rate limit of the tenant against which a request counts. @defaultValue none */
@@ -67,6 +70,8 @@ export interface Route {
   readonly body?: TSchema
   /** A request without a body counts as an empty object. */
   readonly bodyOptional?: boolean
+  /** Accepts a body of any type; the handler gets its bytes. */
+  readonly bodyRaw?: boolean
   /** Accepts a body of any type and ignores it. */
   readonly bodyIgnored?: boolean
   /**

@@ -6,7 +6,7 @@ import type { TSchema } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { SluiceError } from '../errors.ts'
 import { type HeavyRequestPacer, heavyBytesOf } from './heavy-request-pacer.ts'
-import { type Authenticate, mayRead, operatorScope, readScope } from './identity.ts'
+import { type Authenticate, operatorScope, readScope } from './identity.ts'
 import { nothing } from './problem.ts'
 import type { RequestLimits } from './request-limits.ts'
 import type { Route } from './route.ts'
@@ -26,7 +26,8 @@ export interface Doorkeeping {
 
 /** Registers the routes. */
 export function addRoutes(app: FastifyInstance, routes: readonly Route[], doorkeeping: Doorkeeping): void {
-  for (const route of routes) if (route.bodyIgnored !== true) addRoute(app, route, doorkeeping)
+  for (const route of routes)
+    if (route.bodyIgnored !== true && route.bodyRaw !== true) addRoute(app, route, doorkeeping)
   app.register(async (apart) => {
     apart.removeAllContentTypeParsers()
     apart.addContentTypeParser(
@@ -35,6 +36,11 @@ export function addRoutes(app: FastifyInstance, routes: readonly Route[], doorke
       (_request, _bytes, done) => done(null, undefined),
     )
     for (const route of routes) if (route.bodyIgnored === true) addRoute(apart, route, doorkeeping)
+  })
+  app.register(async (apart) => {
+    apart.removeAllContentTypeParsers()
+    apart.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, bytes, done) => done(null, bytes))
+    for (const route of routes) if (route.bodyRaw === true) addRoute(apart, route, doorkeeping)
   })
 }
 
@@ -117,15 +123,14 @@ function handleInShare(
 type Done = (error?: Error) => void
 
 /** Authenticates before the body is read: no unknown caller may send one, and none above its rate. */
-function identify({ authenticate, limits, pacer }: Doorkeeping, { access, counts }: Route) {
+function identify({ authenticate, limits, pacer }: Doorkeeping, { access, counts, scope }: Route) {
+  const needed =
+    access === 'operator' ? [operatorScope] : access === 'reader' ? [operatorScope, readScope] : [scope]
   const admit = (request: FastifyRequest, caller: FastifyRequest['caller'], done: Done): void => {
-    const isAdmitted =
-      access === 'operator' ? caller.scopes.has(operatorScope) : access !== 'reader' || mayRead(caller)
+    const isAdmitted = needed.some((each) => each === undefined || caller.scopes.has(each))
     if (!isAdmitted) {
-      const scope = access === 'operator' ? operatorScope : readScope
-      const challenge = `Bearer error="insufficient_scope", scope="${scope}"`
-      const admitted = access === 'operator' ? operatorScope : `${operatorScope} or ${readScope}`
-      done(new SluiceError('FORBIDDEN', `This route needs the scope ${admitted}.`, { challenge }))
+      const challenge = `Bearer error="insufficient_scope", scope="${needed.at(-1)}"`
+      done(new SluiceError('FORBIDDEN', `This route needs the scope ${needed.join(' or ')}.`, { challenge }))
       return
     }
     request.caller = caller

@@ -147,7 +147,26 @@ export const recipientPatch = Type.Unsafe<JsonObject>({
   description: 'JSON merge patch (RFC 7396) of a recipient: null removes a field.',
 })
 
-export const recipientAnswer = Type.Object({ id: recipientId, ...preferences }, { $id: 'Recipient' })
+export const recipientAnswer = Type.Object(
+  {
+    id: recipientId,
+    ...preferences,
+    invalid: Type.Optional(
+      Type.Array(
+        Type.Object({
+          channel: channelName,
+          at: instant('The instant of the bounce.'),
+          detail: Type.Optional(Type.String()),
+        }),
+        {
+          description:
+            'Channels whose address reaches nobody, as a permanent bounce tells. Only a different address lifts it.',
+        },
+      ),
+    ),
+  },
+  { $id: 'Recipient' },
+)
 
 // ---- paths and queries; they carry text, so numbers are parsed
 

@@ -1,17 +1,26 @@
 /** The options of the HTTP server: its configuration, and the stages and ports that its routes call. */
 import type { BacklogReports } from '../backlog-cell.ts'
+import type { ComplaintReport } from '../complaint-reports.ts'
+import type { Feedback } from '../feedback/feedback.ts'
+import type { Webhooks } from '../feedback/webhooks.ts'
+import type { IntakeReport } from '../intake-reports.ts'
 import type { Channel } from '../model.ts'
 import type { DiskUse, Metrics } from '../observability/metrics.ts'
 import type { RequestLog } from '../observability/request-log.ts'
 import type { Once } from '../once-port.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, Store, Templates } from '../ports.ts'
+import type { RoomState } from '../room-port.ts'
 import type { Gate, Jobs, Ledger, OperatorHolds, PoolReport, PoolsView, Recipients } from '../stages.ts'
 import type { ErrorLog } from './error-handler.ts'
+import type { ChangeFeed } from './fleet-changes.ts'
 import type { Authenticate } from './identity.ts'
 import type { LimitHeaders } from './limit-headers-hook.ts'
+import type { RecipientEditor } from './recipient-editor.ts'
 import type { RequestRates } from './request-limits.ts'
 import type { PolicyPreview } from './routes/policy-preview.ts'
+import type { ProbedState } from './routes/probes.ts'
+import type { Replays } from './routes/replays.ts'
 import type { UnsubscribeLinks } from './unsubscribe.ts'
 import type { WebSocketHub } from './websocket/hub.ts'
 import type { WebSocketBounds } from './websocket/upgrade.ts'
@@ -48,9 +57,19 @@ export interface HttpServerOptions {
   readonly erase: (tenant: string, recipient: string) => Promise<void>
   readonly jobs: Jobs
   readonly store: Store
+  /** Limiter state on a server, for readiness; absent where it is in memory. */
+  readonly state?: ProbedState | undefined
+  /** The delivery log, for readiness; absent where the timeline is kept in the store alone. */
+  readonly deliveryLog?: (() => { readonly awaySince: number | undefined }) | undefined
+  /** Topics whose records are taken, for readiness. @defaultValue none */
+  readonly intakes?: (() => readonly IntakeReport[]) | undefined
   /** Knows the requests with an Idempotency-Key that are in progress. */
   readonly once: Once
   readonly ledger: Ledger
+  /** Changes recipients one after the other. */
+  readonly editor: RecipientEditor
+  readonly feedback: Pick<Feedback, 'report'>
+  readonly webhooks: Pick<Webhooks, 'take'>
   readonly policy: Policy
   readonly templates: Pick<Templates, 'has' | 'hasSubject'>
   readonly recipients: Pick<Recipients, 'find' | 'findAll'>
@@ -63,7 +82,10 @@ export interface HttpServerOptions {
   readonly pools: () => readonly PoolReport[]
   readonly poolsView: PoolsView
   readonly holds: OperatorHolds
+  /** The categories of tenants whose complaints are counted. @defaultValue none */
+  readonly complaints?: (() => readonly ComplaintReport[]) | undefined
   readonly policyPreview: PolicyPreview
+  readonly replays: Replays
   /** Windows are kept this much longer than written, ms. @defaultValue 0 */
   readonly marginMs?: number
   /** @defaultValue metrics of the ledger, the jobs and the pools alone */
@@ -92,6 +114,8 @@ export interface HttpServerOptions {
   readonly authenticate?: Authenticate
   /** Rate limits of a tenant's requests that send nothing. @defaultValue unlimited */
   readonly requestRatesOf?: (tenant: string) => RequestRates
+  /** The changes that event streams show. @defaultValue those of the ledger */
+  readonly changes?: ChangeFeed
   /** Rate limit headers of every answer about notifications. @defaultValue none */
   readonly limitHeaders?: LimitHeaders
   /** @defaultValue there is no WebSocket */
@@ -103,4 +127,6 @@ interface WebSocketOptions {
   readonly hub: WebSocketHub
   /** Connections of one tenant at most. */
   readonly connectionsMaxOf: (tenant: string) => number
+  /** Counts the connections of each tenant, as what waits. */
+  readonly connectionCounts: Pick<RoomState, 'take'>
 }

@@ -5,46 +5,26 @@
  * handler in routes/; every error on the way leaves as a problem (problem.ts).
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { createMetrics, type Metrics } from '../observability/metrics.ts'
+import { createMetrics } from '../observability/metrics.ts'
 import { createApp } from './app.ts'
-import type { Offer } from './draft.ts'
 import { answerTheRest } from './error-handler.ts'
 import type { FairRequestSchedulerOptions } from './fair-request-scheduler.ts'
 import { createHeavyRequestPacer } from './heavy-request-pacer.ts'
-import { createIdempotency } from './idempotency.ts'
 import { type Authenticate, loopbackIdentity, refuseForeignHosts } from './identity.ts'
 import { addLimitHeaders } from './limit-headers-hook.ts'
-import { version, withDocument } from './openapi.ts'
+import { withDocument } from './openapi.ts'
 import { createOverview, noBacklog, noOrphans } from './overview.ts'
-import type { OverviewSeries } from './overview-series.ts'
-import { createRecipientEditor } from './recipient-editor.ts'
 import { createRefusedRequests } from './refused-requests.ts'
 import { createRequestLimits, type RequestRates } from './request-limits.ts'
 import type { Route } from './route.ts'
+import { routeTable } from './route-table.ts'
 import { backlogRoutes } from './routes/backlog.ts'
-import { batchRoutes } from './routes/batch.ts'
-import { callerRoutes } from './routes/caller.ts'
 import { createEventRoutes } from './routes/events.ts'
-import { holdRoutes } from './routes/holds.ts'
-import { jobRoutes } from './routes/jobs.ts'
-import { notificationReadRoutes } from './routes/notification-reads.ts'
-import { notificationRoutes } from './routes/notifications.ts'
-import { operationRoutes } from './routes/operations.ts'
 import { createOverviewStream } from './routes/overview-stream.ts'
-import { policyRoutes } from './routes/policy.ts'
-import { policyPreviewRoutes } from './routes/policy-preview.ts'
-import { poolRoutes } from './routes/pools.ts'
 import { createPoolsStream } from './routes/pools-stream.ts'
-import { probeRoutes } from './routes/probes.ts'
-import { recipientWindowsRoutes } from './routes/recipient-windows.ts'
-import { recipientRoutes } from './routes/recipients.ts'
-import { searchRoutes } from './routes/search.ts'
-import { unsubscribeRoutes } from './routes/unsubscribe.ts'
-import { webSocketRoutes } from './routes/websocket.ts'
 import { addRoutes } from './routing.ts'
 import type { HttpServerOptions } from './server-options.ts'
 import { createTenantBulkhead } from './tenant-bulkhead.ts'
-import { createUnsubscribeLimits } from './unsubscribe-limits.ts'
 import { createWebSockets } from './websocket/upgrade.ts'
 
 export interface HttpServer {
@@ -69,9 +49,17 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   const metrics =
     options.metrics ??
     createMetrics({ ledger, jobs, poolReports: pools, ...(hub === undefined ? {} : { webSocket: hub }) })
-  const events = createEventRoutes({ ledger, clock })
+  const events = createEventRoutes({ changes: options.changes ?? ledger, clock })
   const { orphans = noOrphans, disk } = options
-  const overview = createOverview({ ledger, backlog, pools, clock, orphans, disk })
+  const overview = createOverview({
+    ledger,
+    backlog,
+    pools,
+    clock,
+    orphans,
+    disk,
+    complaints: options.complaints,
+  })
   const refused = createRefusedRequests({ clock, series: overview.series, all: options.keepsAllRequests })
   const streams = [
     createOverviewStream({ overview, clock }),
@@ -80,7 +68,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   let closing = false
   const routes = withDocument(
     [
-      ...routesOf(options, metrics, () => closing, overview.series),
+      ...routeTable(options, metrics, () => closing, overview.series),
       ...backlogRoutes({ backlog, overview, requests: refused, pools, clock }),
       ...streams.flatMap((stream) => stream.routes),
       ...events.routes,
@@ -114,6 +102,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
           config: options.webSocket.config,
           hub: options.webSocket.hub,
           connectionsMaxOf: options.webSocket.connectionsMaxOf,
+          connectionCounts: options.webSocket.connectionCounts,
           ...(options.authenticate === undefined ? {} : { authenticate: options.authenticate }),
           clock: options.clock,
           onError: (error) => options.log.error({ event: 'http.error', err: error, route: '/ws' }),
@@ -154,70 +143,6 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       }
     },
   }
-}
-
-function routesOf(
-  options: HttpServerOptions,
-  metrics: Metrics,
-  isClosing: () => boolean,
-  series: OverviewSeries,
-): readonly Route[] {
-  const { config, clock, templates, channels, store, gate, links, recipients } = options
-  const { ledger, jobs, policy, pools, holds, erase } = options
-  const offer: Offer = {
-    templates,
-    channels: new Set(channels),
-    selfAddressed: options.selfAddressed ?? new Set(),
-    needsSubject: options.needsSubject ?? new Set(),
-    dataMaxBytes: config.dataMaxBytes,
-  }
-  const idempotency = createIdempotency({ store, once: options.once, clock })
-  const editor = createRecipientEditor({ gate, store })
-  const onAccepted = (tookMs: number): void => {
-    metrics.onAccepted(tookMs)
-    series.observe('accept', tookMs)
-  }
-  return [
-    ...notificationRoutes({
-      gate,
-      recipients,
-      clock,
-      offer,
-      idempotency,
-      overLimitStatus: config.overLimitStatus,
-      onAccepted,
-    }),
-    ...notificationReadRoutes({ gate, store, ledger, policy, pools, holds, clock }),
-    ...batchRoutes({
-      gate,
-      jobs,
-      recipients,
-      offer,
-      idempotency,
-      clock,
-      bodyMaxBytes: config.batchBodyMaxBytes,
-    }),
-    ...searchRoutes({ store, ledger, clock }),
-    ...callerRoutes({ clock, policy, withKeys: options.authenticate !== undefined, version }),
-    ...jobRoutes({ jobs, store, ledger }),
-    ...recipientWindowsRoutes({ store, policy, clock, marginMs: options.marginMs ?? 0 }),
-    ...recipientRoutes({ gate, store, ledger, editor, clock, erase }),
-    ...poolRoutes({ pools: options.poolsView, holds, clock }),
-    ...holdRoutes({ holds, clock }),
-    ...operationRoutes({ gate, store, ledger, idempotency, clock }),
-    ...policyRoutes({ policy, ledger, templates, clock }),
-    ...policyPreviewRoutes({ preview: options.policyPreview, store, recipients, templates, offer, clock }),
-    ...probeRoutes({
-      store,
-      isClosing,
-      metrics: options.metricsElsewhere === true ? undefined : metrics,
-      pools,
-    }),
-    ...(links?.urlFor === undefined
-      ? []
-      : unsubscribeRoutes({ links, editor, recipients, limits: createUnsubscribeLimits() })),
-    ...(options.webSocket === undefined ? [] : webSocketRoutes()),
-  ]
 }
 
 const everybody = Symbol('those who ask for what is open to all')

@@ -1,6 +1,7 @@
 /**
  * Links with which one click ends mail of a category (RFC 8058). The token in a link names the recipient and
- * category, and is signed, so nothing is stored for it and it cannot be forged for another recipient.
+ * category, and the mail that it is in, and is signed, so nothing is stored for it and it cannot be forged for another
+ * recipient.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { Channel, Notification } from '../model.ts'
@@ -12,11 +13,16 @@ export interface Unsubscription {
   readonly recipient: string
   readonly category: string
   readonly channel: Channel
+  /** The mail that has the link; absent in the links of earlier versions. */
+  readonly notificationId?: string
 }
 
 export interface UnsubscribeLinks {
   /** Absent without a public address: no link would work. */
-  readonly urlFor?: (notification: Pick<Notification, 'tenant' | 'to' | 'category' | 'channel'>) => string
+  readonly urlFor?: (
+    notification: Pick<Notification, 'tenant' | 'to' | 'category' | 'channel'> &
+      Partial<Pick<Notification, 'id'>>,
+  ) => string
   /** Decodes a token; undefined for a forged one. */
   read(token: string): Unsubscription | undefined
 }
@@ -36,8 +42,9 @@ export function createUnsubscribeLinks({ publicUrl, key }: UnsubscribeOptions): 
     createHmac('sha256', key).update(`sluice unsubscribe\n${payload}`).digest()
 
   return {
-    urlFor({ tenant, to, category, channel }) {
-      const payload = Buffer.from(JSON.stringify([tenant, to.id, category, channel])).toString('base64url')
+    urlFor({ tenant, to, category, channel, id }) {
+      const named = [tenant, to.id, category, channel, ...(id === undefined ? [] : [id])]
+      const payload = Buffer.from(JSON.stringify(named)).toString('base64url')
       return `${publicUrl}/u/${payload}.${sign(payload).toString('base64url')}`
     },
     read(token) {
@@ -46,12 +53,14 @@ export function createUnsubscribeLinks({ publicUrl, key }: UnsubscribeOptions): 
       const given = Buffer.from(signature, 'base64url')
       const right = sign(payload)
       if (given.length !== right.length || !timingSafeEqual(given, right)) return undefined
-      const [tenant, recipient, category, channel] = JSON.parse(
+      const [tenant, recipient, category, channel, notificationId] = JSON.parse(
         Buffer.from(payload, 'base64url').toString(),
       ) as string[]
       if (tenant === undefined || recipient === undefined || category === undefined) return undefined
       const known = channels.find((each) => each === channel)
-      return known === undefined ? undefined : { tenant, recipient, category, channel: known }
+      if (known === undefined) return undefined
+      const of = { tenant, recipient, category, channel: known }
+      return notificationId === undefined ? of : { ...of, notificationId }
     },
   }
 }

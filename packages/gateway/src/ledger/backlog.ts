@@ -6,7 +6,7 @@
  */
 import type { BacklogCell, BacklogReports, BacklogRow, BacklogTotals } from '../backlog-cell.ts'
 import { backlogRowOf } from '../backlog-cell.ts'
-import type { Notification } from '../model.ts'
+import type { Notification, Status } from '../model.ts'
 import type { Counted, HourCount } from './backlog-report.ts'
 import { backlogReport, deadLetterGroups, hourSeconds } from './backlog-report.ts'
 import { backlogTotals } from './backlog-totals.ts'
@@ -16,6 +16,8 @@ export interface Backlog extends BacklogReports {
   count(notification: Notification, by: 1 | -1): void
   /** Sums for the metrics. */
   totals(now: number): BacklogTotals
+  /** The number of notifications on record in each state; absent where the ledger counts every change itself. */
+  statuses?(): Readonly<Record<Status, number>>
 }
 
 /** `rows`: what is on record at the start. */

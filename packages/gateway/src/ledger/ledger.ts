@@ -37,7 +37,7 @@ interface Entry {
   events: TimelineEvent[]
 }
 
-const noCounts = (): Record<Status, number> =>
+export const noCounts = (): Record<Status, number> =>
   Object.fromEntries(statuses.map((status) => [status, 0])) as Record<Status, number>
 
 export async function createLedger(options: LedgerOptions): Promise<Ledger> {

@@ -5,7 +5,7 @@
  */
 import { SluiceError } from '../errors.ts'
 import type { Notification } from '../model.ts'
-import type { Clock, HoldRecord, Store } from '../ports.ts'
+import { type Clock, complaintHoldPrefix, type HoldRecord, type Store } from '../ports.ts'
 import type { HoldRequest, Ledger, OperatorHolds } from '../stages.ts'
 
 export interface OperatorHoldsOptions {
@@ -48,8 +48,13 @@ export async function createOperatorHolds(options: OperatorHoldsOptions): Promis
   let last: Promise<unknown> = Promise.resolve()
   let disarm: (() => void) | undefined
   let closed = false
-  for (const hold of await store.holds()) holds.set(hold.name, hold)
+  for (const hold of await recorded()) holds.set(hold.name, hold)
   select()
+
+  /** Reads the holds of operators; the others belong to the complaint guard. */
+  async function recorded(): Promise<readonly HoldRecord[]> {
+    return (await store.holds()).filter(({ name }) => !name.startsWith(complaintHoldPrefix))
+  }
 
   function select(): void {
     stopping = [...holds.values()].filter(({ account }) => account === undefined)
@@ -132,12 +137,12 @@ export async function createOperatorHolds(options: OperatorHoldsOptions): Promis
   /** Puts in force what is on record, behind the writes of this process. */
   async function reread(): Promise<void> {
     const now = clock.now()
-    const recorded = new Map((await store.holds()).map((hold) => [hold.name, hold]))
-    for (const [name, hold] of recorded) {
+    const onRecord = new Map((await recorded()).map((hold) => [hold.name, hold]))
+    for (const [name, hold] of onRecord) {
       const known = holds.get(name)
       if (hold.until > now && (known === undefined || !isSame(known, hold))) replace(name, hold)
     }
-    for (const name of [...holds.keys()]) if (!recorded.has(name)) replace(name, undefined)
+    for (const name of [...holds.keys()]) if (!onRecord.has(name)) replace(name, undefined)
     arm()
   }
 

@@ -1,11 +1,14 @@
-/** Deletes stored answers and ended notifications that are older than the operator keeps them, in a round every ten minutes. */
+/** Deletes stored answers, ended notifications and unreadable records that are older than the operator keeps them, in a round every ten minutes. */
 
+import type { IntakeRecord } from '../intake-port.ts'
 import type { Members } from '../member-port.ts'
 import type { Clock } from '../ports.ts'
 import type { Ledger } from '../stages.ts'
 
 export interface RetentionOptions {
   readonly ledger: Pick<Ledger, 'prune'>
+  /** The records that could not be accepted are kept as long as ended notifications. */
+  readonly intake: Pick<IntakeRecord, 'prunePoison'>
   /** One process of a fleet prunes for all. */
   readonly members: Pick<Members, 'holds'>
   readonly clock: Clock
@@ -29,7 +32,7 @@ const everyMs = 10 * 60_000
 const nothing = { answers: 0, notifications: 0 }
 
 export function startRetention(options: RetentionOptions): Retention {
-  const { ledger, members, clock, onError } = options
+  const { ledger, intake, members, clock, onError } = options
   const rounds = { done: 0, failed: 0 }
   let disarm = clock.at(clock.now() + everyMs, prune)
   ledger.prune(nothing).catch((error) => onError('look for the oldest notification', error))
@@ -38,11 +41,14 @@ export function startRetention(options: RetentionOptions): Retention {
     const now = clock.now()
     disarm = clock.at(now + everyMs, prune)
     if (!members.holds('retention')) return
-    ledger
-      .prune({ answers: now - options.answersMs, notifications: now - options.notificationsMs })
-      .then((rows) => {
+    const notifications = now - options.notificationsMs
+    Promise.all([
+      ledger.prune({ answers: now - options.answersMs, notifications }),
+      intake.prunePoison(notifications),
+    ])
+      .then(([rows, records]) => {
         rounds.done += 1
-        options.onDone?.(rows, clock.now() - now)
+        options.onDone?.(rows + records, clock.now() - now)
       })
       .catch((error) => {
         rounds.failed += 1

@@ -4,12 +4,17 @@
  * default path stays below 1,500 series; accounts and tenants, whose number nobody bounds, have paths of their own.
  */
 import type { BacklogTotals } from '../backlog-cell.ts'
+import type { IntakeReport } from '../intake-reports.ts'
 import type { Channel, Status } from '../model.ts'
 import { channels, deadCauses, statuses } from '../model.ts'
 import type { Queue } from '../ports.ts'
 import type { Jobs, Ledger, PoolCounts, PoolLoad, PoolReport } from '../stages.ts'
 import type { ApartMetrics } from './account-metrics.ts'
+import { type ComplaintReports, measureComplaints } from './complaint-metrics.ts'
+import { type DeliveryLogFigures, measureDeliveryLog } from './delivery-log-metrics.ts'
+import { type FeedbackReport, measureFeedback } from './feedback-metrics.ts'
 import { createHttpMetrics, type HttpMetrics } from './http-metrics.ts'
+import { measureIntakes } from './intake-metrics.ts'
 import { createMeter, type Distribution, type Meter } from './meter.ts'
 import { createNotificationMetrics, type NotificationMetricsOptions } from './notification-metrics.ts'
 import { measurePools } from './pool-metrics.ts'
@@ -21,6 +26,8 @@ export interface MetricsOptions extends Partial<NotificationMetricsOptions> {
   readonly ledger: Pick<Ledger, 'counts' | 'pruned' | 'subscribe'>
   readonly queue?: Pick<Queue, 'size' | 'oldestDue'>
   readonly jobs: Pick<Jobs, 'running'>
+  /** Notifications on record in each state. @defaultValue those that the ledger counts */
+  readonly onRecord?: Ledger['counts']
   /** Sums of the waiting notifications and dead letters. @defaultValue nothing is known of them */
   readonly backlog?: () => BacklogTotals
   readonly poolReports: () => readonly PoolReport[]
@@ -38,10 +45,18 @@ export interface MetricsOptions extends Partial<NotificationMetricsOptions> {
   readonly state?: StateHealth['counts']
   /** Tenants that have no room left, by bound. @defaultValue none */
   readonly tenantsFull?: () => Readonly<Record<string, number>>
+  /** The complaint guard. @defaultValue nothing is known of complaints */
+  readonly complaints?: ComplaintReports
   /** Metrics on paths of their own. @defaultValue none */
   readonly apart?: ReadonlyMap<ApartPath, ApartMetrics>
+  /** Absent where no delivery log is kept beside the store. */
+  readonly deliveryLog?: (() => DeliveryLogFigures) | undefined
   /** @defaultValue no round of retention has been */
   readonly retention?: () => RetentionReport
+  /** Counts of reported events. @defaultValue none was reported */
+  readonly feedback?: () => FeedbackReport
+  /** Topics whose records are taken. @defaultValue none */
+  readonly intakes?: () => readonly IntakeReport[]
   readonly build?: () => { readonly version: string; readonly policy: string }
   readonly now?: () => number
 }
@@ -101,7 +116,12 @@ export function createMetrics(options: MetricsOptions): Metrics {
   measurePools(meter, { pools: options.poolReports, poolCounts: options.poolCounts })
   if (options.webSocket !== undefined) measureWebSockets(meter, options.webSocket)
   measureStore(meter, options)
+  if (options.complaints !== undefined) measureComplaints(meter, options.complaints)
+  if (options.deliveryLog !== undefined)
+    measureDeliveryLog(meter, options.deliveryLog, options.now ?? Date.now)
   measureRetention(meter, options.retention ?? noRetention, options.now ?? Date.now)
+  if (options.intakes !== undefined) measureIntakes(meter, options.intakes)
+  if (options.feedback !== undefined) measureFeedback(meter, options.feedback)
   let isDraining = 0
   meter.gauge('sluice_draining', '1 from the begin of a graceful shutdown on.', [], (set) =>
     set([], isDraining),
@@ -155,7 +175,7 @@ function measureCommits(meter: Meter): { readonly seconds: Distribution; readonl
 }
 
 function measureNotifications(meter: Meter, options: MetricsOptions): () => void {
-  const { ledger, pools = [], limits = () => [] } = options
+  const { ledger, onRecord = ledger.counts, pools = [], limits = () => [] } = options
   const sum = (counts: Readonly<Record<Status, number>>): number =>
     statuses.reduce((total, status) => total + counts[status], 0)
   const onRecordBefore = sum(ledger.counts())
@@ -163,7 +183,7 @@ function measureNotifications(meter: Meter, options: MetricsOptions): () => void
   const served: readonly Channel[] = options.channels ?? channels
   const notifications = createNotificationMetrics(meter, { channels: served, pools, limits })
   meter.gauge('sluice_notifications', 'Notifications on record in each state.', ['status'], (set) => {
-    const counts = ledger.counts()
+    const counts = onRecord()
     for (const status of statuses) set([status], counts[status])
   })
   meter.gauge(
@@ -222,6 +242,7 @@ const delayReasons = [
   'digest',
   'provider_capacity',
   'retry',
+  'state_unavailable',
 ]
 
 function measureBacklog(meter: Meter, totals: () => BacklogTotals, served: readonly Channel[]): void {

@@ -50,6 +50,7 @@ const decisions: readonly (readonly [outcome: string, reason: string])[] = [
       'legal_hours',
       'held',
       'send_at',
+      'state_unavailable',
     ] as const
   ).map((reason) => ['delay', reason] as const),
   ...suppressionReasons.map((reason) => ['suppress', reason] as const),

@@ -14,8 +14,11 @@ export interface StateHealthOptions {
 }
 
 export interface StateHealth {
-  /** Counts the outcome of a question, and passes it on. */
-  watch<T>(question: Promise<T>): Promise<T>
+  /**
+   * Asks a question and counts its outcome. While the server is away one question in a while is asked; all others reject at
+   * once, so that nobody waits for a deadline again and again.
+   */
+  ask<T>(question: () => Promise<T>): Promise<T>
   /** Notes an error of a connection; the questions tell if the server is away. */
   noteError(error: unknown): void
   /** Questions without an answer so far, and the instant since which there was none; undefined while there are answers. */
@@ -24,11 +27,14 @@ export interface StateHealth {
 
 /** Questions in a row without an answer after which the server counts as away: one late answer is none. */
 const awayAfter = 3
+/** Between two questions while it is away, ms. */
+const probeMs = 100
 
 export function createStateHealth({ clock, log, shown }: StateHealthOptions): StateHealth {
   let unanswered = 0
   let inARow = 0
   let awaySince: number | undefined
+  let probedAt = Number.NEGATIVE_INFINITY
   let lastError: unknown
 
   function answered(): void {
@@ -47,9 +53,15 @@ export function createStateHealth({ clock, log, shown }: StateHealthOptions): St
   }
 
   return {
-    async watch(question) {
+    async ask(question) {
+      if (awaySince !== undefined) {
+        const now = clock.now()
+        if (now >= probedAt && now < probedAt + probeMs)
+          throw new SluiceError('STATE_UNAVAILABLE', `${shown} does not answer.`, { retryAfterMs: 1_000 })
+        probedAt = now
+      }
       try {
-        const answer = await question
+        const answer = await question()
         answered()
         return answer
       } catch (error) {

@@ -1,12 +1,15 @@
 /** Metrics of the tenants with the most notifications, on a path of their own that needs the scope to read. */
 import type { Ledger } from '../stages.ts'
 import type { ApartMetrics } from './account-metrics.ts'
+import { type ComplaintReports, measureTenantComplaints } from './complaint-metrics.ts'
 import { createMeter } from './meter.ts'
 
 export interface TenantMetricsOptions {
   /** Tenants that are shown at most: those that accepted the most since the process started. */
   readonly top: number
   readonly occupancy: Ledger['occupancy']
+  /** The categories of tenants that have counts. @defaultValue none */
+  readonly complaints?: ComplaintReports['report']
 }
 
 interface Counts {
@@ -18,7 +21,11 @@ interface Counts {
 /** Tenants that are counted at most; of further ones nothing is known. */
 const countedMax = 10_000
 
-export function createTenantMetrics({ top, occupancy }: TenantMetricsOptions): ApartMetrics {
+export function createTenantMetrics({
+  top,
+  occupancy,
+  complaints = () => [],
+}: TenantMetricsOptions): ApartMetrics {
   const meter = createMeter()
   const tenants = new Map<string, Counts>()
   const first = (): readonly (readonly [string, Counts])[] =>
@@ -43,6 +50,7 @@ export function createTenantMetrics({ top, occupancy }: TenantMetricsOptions): A
         for (const [bound, count] of Object.entries(occupancy(tenant))) set([tenant, bound], count)
     },
   )
+  measureTenantComplaints(meter, complaints, () => new Set(first().map(([tenant]) => tenant)))
   return {
     count({ notification, events }) {
       const { tenant } = notification

@@ -50,9 +50,14 @@ function policyOf(read: PolicyDocument): Policy {
   )
   return {
     version: fnv64(canonical(written)),
-    document: written,
+    ...(read.name === undefined ? {} : { name: read.name }),
+    // A name means nothing to a decision: it has no part in the version.
+    document: read.name === undefined ? written : { name: read.name, ...written },
     maxDelayMs: read.maxDelayMs,
+    onStateLost: (category = 'default') =>
+      read.onStateLost.get(category) ?? read.onStateLost.get('default') ?? 'hold',
     deduplicationWindowMs: read.deduplicationWindowMs,
+    complaints: read.complaints,
     spreadMs: read.quietHours?.spreadMs ?? 0,
     longestWindowMs: longestWindowMs(read),
     countsRefused: read.limits.some((entry) => entry.countRefused),

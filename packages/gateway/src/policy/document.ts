@@ -6,9 +6,12 @@
 import { allowedToQuiet, isTimeZone, parseWallTime, type Window } from '@sluice/limits'
 import type { Channel, Priority, QuietWindow } from '../model.ts'
 import { channels, priorities } from '../model.ts'
+import type { ComplaintRules } from './complaint-guard.ts'
+import { readComplaints } from './complaint-rules.ts'
 import type { Faults, Fields } from './faults.ts'
 import { join, oneOf, readCount, readFields, readList, readText, readTexts, show } from './faults.ts'
-import type { Over } from './policy.ts'
+import { readOnStateLost } from './on-state-lost.ts'
+import type { Over, StateLost } from './policy.ts'
 import { attempt, dayMs, readDuration, readWindows, windowMsMax } from './rates.ts'
 import type { PerField, Selector, SelectorField } from './selector.ts'
 import { perFields, selectorFields } from './selector.ts'
@@ -67,11 +70,14 @@ export interface QuietEntry {
 }
 
 export interface PolicyDocument {
+  readonly name: string | undefined
   readonly limits: readonly LimitEntry[]
   readonly digests: readonly DigestEntry[]
   readonly deduplicationWindowMs: number | undefined
   readonly quietHours: QuietEntry | undefined
   readonly critical: Bounds | undefined
+  readonly complaints: ComplaintRules | undefined
+  readonly onStateLost: ReadonlyMap<string, StateLost>
   readonly maxDelayMs: number
 }
 
@@ -79,25 +85,29 @@ export interface PolicyDocument {
 export function readDocument(value: unknown, faults: Faults): PolicyDocument {
   const known = [
     'version',
+    'name',
     'limits',
     'digests',
     'deduplication',
     'quietHours',
     'critical',
     'complaints',
+    'onStateLost',
     'maxDelay',
   ]
   const fields: Fields = readFields(value, '', known, faults) ?? {}
   if (fields.version !== undefined && fields.version !== 1) {
     faults.add('version', `expected 1, the only form there is; this is ${show(fields.version)}`)
   }
-  if (fields.complaints !== undefined) faults.add('complaints', 'is not carried by this version yet')
   return {
+    name: fields.name === undefined ? undefined : readText(fields.name, 'name', faults),
     limits: readEntries(fields.limits, 'limits', limitsMax, faults, readLimit),
     digests: readEntries(fields.digests, 'digests', digestsMax, faults, readDigest),
     deduplicationWindowMs: readDeduplication(fields.deduplication, faults),
     quietHours: fields.quietHours === undefined ? undefined : readQuietHours(fields.quietHours, faults),
     critical: fields.critical === undefined ? undefined : readCritical(fields.critical, faults),
+    complaints: fields.complaints === undefined ? undefined : readComplaints(fields.complaints, faults),
+    onStateLost: fields.onStateLost === undefined ? new Map() : readOnStateLost(fields.onStateLost, faults),
     maxDelayMs: durationOr(7 * dayMs, fields.maxDelay, 'maxDelay', delayMsMax, faults),
   }
 }

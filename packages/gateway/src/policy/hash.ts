@@ -34,14 +34,50 @@ export function fnv64(text: string): string {
  * would stand together.
  */
 export function uniform32(text: string): number {
+  return finished(mixed(text))
+}
+
+function mixed(text: string): number {
   let hash = 0x811c9dc5
   for (let index = 0; index < text.length; index++) {
-    hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193)
+    hash = Math.imul(hash ^ text.charCodeAt(index), prime)
   }
-  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)
+  return hash
+}
+
+const prime = 0x01000193
+
+function finished(mixed: number): number {
+  let hash = Math.imul(mixed ^ (mixed >>> 16), 0x85ebca6b)
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35)
   return (hash ^ (hash >>> 16)) >>> 0
 }
+
+/**
+ * Extends a text by a suffix of at least one character so that its uniform number is accepted: 10 ns a try. The text is
+ * returned as it is where none of some 2 million suffixes is.
+ */
+export function extended(text: string, accepts: (uniform: number) => boolean): string {
+  const hash = mixed(text)
+  for (let suffix = 0; suffix < suffixesMax; suffix += 1) {
+    let own = hash
+    for (let rest = suffix; ; rest = Math.floor(rest / 32)) {
+      own = Math.imul(own ^ suffixCode(rest), prime)
+      if (rest < 32) break
+    }
+    if (!accepts(finished(own))) continue
+    let written = text
+    for (let rest = suffix; ; rest = Math.floor(rest / 32)) {
+      written += String.fromCharCode(suffixCode(rest))
+      if (rest < 32) return written
+    }
+  }
+  return text
+}
+
+const suffixesMax = 2 ** 21
+/** A letter from `A` to `Z`, or one of the five signs behind them and the one before. */
+const suffixCode = (rest: number): number => 64 + (rest % 32)
 
 /**
  * Shortens a text that is too long: it keeps its beginning and ends in its length and two hashes of it. `#`

@@ -182,20 +182,25 @@ const knownByCode = new Map<string, readonly string[]>()
  * country.
  */
 export function zonesOfPhone(phone: string): readonly string[] | undefined {
+  const code = codeOfPhone(phone)?.slice(1)
+  if (code === undefined) return undefined
+  let known = knownByCode.get(code)
+  if (known === undefined) {
+    // A machine's database may be older than the table: a new zone is then represented by the one it was
+    // split from.
+    known = zonesByCode.get(code)!.filter((zone) => isTimeZone(zone))
+    knownByCode.set(code, known)
+  }
+  return known
+}
+
+/** Returns the code of a number in E.164 by which its zones are known, such as +49; `undefined` where it has none. */
+export function codeOfPhone(phone: string): string | undefined {
   if (!phone.startsWith('+')) return undefined
   // The longest code counts: no code is the beginning of another one, but for +1 and the area codes beside it.
   for (let digits = digitsMax; digits > 0; digits -= 1) {
     const code = phone.slice(1, 1 + digits)
-    const zones = zonesByCode.get(code)
-    if (zones === undefined) continue
-    let known = knownByCode.get(code)
-    if (known === undefined) {
-      // A machine's database may be older than the table: a new zone is then represented by the one it was
-      // split from.
-      known = zones.filter((zone) => isTimeZone(zone))
-      knownByCode.set(code, known)
-    }
-    return known
+    if (zonesByCode.has(code)) return `+${code}`
   }
   return undefined
 }

@@ -5,6 +5,7 @@
 import type { Limit, QuietSpec } from '@sluice/limits'
 import type { Channel, JsonObject, Priority, Recipient, RecipientFields } from '../model.ts'
 import type { Countable, Subject } from '../ports.ts'
+import type { ComplaintRules } from './complaint-guard.ts'
 
 /** The outcome for a notification that a limit does not admit. */
 export type Over =
@@ -12,6 +13,12 @@ export type Over =
   | { readonly kind: 'drop' }
   | { readonly kind: 'digest'; readonly digest: string }
   | { readonly kind: 'fallback'; readonly channel: Channel }
+
+/**
+ * The outcome for a notification while the server of the limits does not answer: accepted undecided and decided when it
+ * answers again, or refused.
+ */
+export type StateLost = 'hold' | 'refuse'
 
 export interface DigestSpec {
   readonly name: string
@@ -35,11 +42,17 @@ export interface QuietRule {
 export interface Policy {
   /** Changes when, and only when, the meaning of the document changes. */
   readonly version: string
+  /** The name by which reports call it; absent where the document has none. */
+  readonly name?: string
   /** The document with its defaults filled in. */
   readonly document: JsonObject
   readonly maxDelayMs: number
+  /** Returns what becomes of a category while the server of the limits does not answer; undefined is the default of all. */
+  onStateLost(category: string | undefined): StateLost
   /** Absent: duplicates pass. */
   readonly deduplicationWindowMs: number | undefined
+  /** The rules of the complaint guard. Absent: complaints stop nothing. */
+  readonly complaints: ComplaintRules | undefined
   /** Notifications that wait for the end of quiet hours are spread over this long after it. */
   readonly spreadMs: number
   /** The longest window of any limit: older admissions cannot matter. */

@@ -2,7 +2,7 @@
  * Applies a recipient's preferences apart from quiet hours: addresses and opt-outs. An address in the request
  * comes before the stored one, and applies to that request only.
  */
-import type { Channel, Priority, Recipient, RecipientFields } from '../model.ts'
+import type { Channel, InvalidAddress, OptOut, Priority, Recipient, RecipientFields } from '../model.ts'
 import { addressField } from '../model.ts'
 
 /**
@@ -37,6 +37,52 @@ export function address(
 ): string | undefined {
   const field = addressField[channel]
   return to[field] ?? recipient?.[field]
+}
+
+/** True where a permanent bounce has shown that this address reaches nobody. */
+export function isInvalid(
+  recipient: Pick<Recipient, 'invalid'> | null | undefined,
+  channel: Channel,
+  address: string,
+): boolean {
+  const invalid = recipient?.invalid
+  if (invalid === undefined) return false
+  return invalid.some((each) => each.channel === channel && isSameAddress(channel, each.address, address))
+}
+
+/** Compares addresses; mailboxes differ in no known service by the case of their letters. */
+export function isSameAddress(channel: Channel, a: string, b: string): boolean {
+  return channel === 'email' ? a.toLowerCase() === b.toLowerCase() : a === b
+}
+
+/** Marks an address as invalid; it takes the place of another one of its channel. */
+export function withInvalid(recipient: Recipient, mark: InvalidAddress): Recipient {
+  const others = recipient.invalid?.filter(({ channel }) => channel !== mark.channel) ?? []
+  return { ...recipient, invalid: [...others, mark] }
+}
+
+/** Keeps the marks of invalid addresses through a change of the recipient, except where the new address differs. */
+export function withKeptMarks(changed: Recipient, before: Pick<Recipient, 'invalid'> | undefined): Recipient {
+  const kept = before?.invalid?.filter(({ channel, address }) => {
+    const stored = changed[addressField[channel]]
+    return stored === undefined || isSameAddress(channel, stored, address)
+  })
+  const { invalid: _, ...rest } = changed
+  return kept === undefined || kept.length === 0 ? rest : { ...rest, invalid: kept }
+}
+
+/** Adds an opt-out unless the recipient has it. */
+export function withOptOut(recipient: Recipient, optOut: OptOut): Recipient {
+  if (hasOptOut(recipient, optOut)) return recipient
+  return { ...recipient, optOuts: [...(recipient.optOuts ?? []), optOut] }
+}
+
+export function hasOptOut(
+  recipient: Pick<Recipient, 'optOuts'> | null | undefined,
+  { category, channel }: OptOut,
+): boolean {
+  const optOuts = recipient?.optOuts ?? []
+  return optOuts.some((entry) => entry.category === category && entry.channel === channel)
 }
 
 type StoredField = Exclude<keyof RecipientFields, 'id'>

@@ -1,16 +1,17 @@
 /**
  * Writes out a policy: every default explicit, every list in order, every duration in its plainest unit. Two
  * documents with the same meaning are written the same, so the policy's version is the hash of this text. It is
- * itself a valid document with the same meaning.
+ * itself a valid document with the same meaning. The name of the policy is not in it.
  */
 import { formatDuration, formatWindow } from '@sluice/limits'
 import type { JsonObject, JsonValue } from '../model.ts'
+import { writeComplaints } from './complaint-rules.ts'
 import type { Bounds, DigestEntry, LegalEntry, LimitEntry, PolicyDocument } from './document.ts'
 import type { Over } from './policy.ts'
 import type { Selector } from './selector.ts'
 
 export function writeDocument(document: PolicyDocument): JsonObject {
-  const { deduplicationWindowMs, quietHours, critical } = document
+  const { deduplicationWindowMs, quietHours, critical, complaints } = document
   return {
     version: 1,
     limits: document.limits.map(writeLimit),
@@ -20,6 +21,11 @@ export function writeDocument(document: PolicyDocument): JsonObject {
       : { deduplication: { window: formatDuration(deduplicationWindowMs) } }),
     ...(quietHours === undefined ? {} : { quietHours: writeQuietHours(quietHours) }),
     ...(critical === undefined ? {} : { critical: writeBounds(critical) }),
+    ...(complaints === undefined ? {} : { complaints: writeComplaints(complaints) }),
+    // Without entries it is left out: policies of before keep their version.
+    ...(document.onStateLost.size === 0
+      ? {}
+      : { onStateLost: Object.fromEntries([...document.onStateLost].sort()) }),
     maxDelay: formatDuration(document.maxDelayMs),
   }
 }

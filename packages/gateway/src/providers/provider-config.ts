@@ -4,6 +4,7 @@
  * configs.ts lists them.
  */
 import { type Static, type TObject, type TProperties, Type } from '@sinclair/typebox'
+import { feedbackTerm } from '../config/feedback.ts'
 import type { Rate } from '../config/quantity.ts'
 import { count, duration, rate, text } from '../config/schema-terms.ts'
 import type { Source } from '../config/source.ts'
@@ -29,6 +30,7 @@ const accountTerms = {
   margin: Type.Optional(
     duration('Each window of its rate is kept this much longer. Default: that of limits.margin.'),
   ),
+  feedback: feedbackTerm,
 }
 
 /** The fields for an account's address and its secret; each stands in the configuration or in a file of its own. */
@@ -79,6 +81,8 @@ interface Definition<Terms extends TProperties> {
   readonly addressedBy?: Channel
   /** True when the provider requires a subject. @defaultValue false */
   readonly needsSubject?: boolean
+  /** True where the secret is an auth token of Twilio, with which it signs webhooks. @defaultValue false */
+  readonly authToken?: boolean
   /** Fields of an account besides `accountTerms`. */
   readonly terms: Terms
   /** Pattern that a secret from a file must match. */

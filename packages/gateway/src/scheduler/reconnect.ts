@@ -18,8 +18,11 @@ export interface ReconnectOptions {
 /** Rows of one recipient held in memory at once. */
 const pageMax = 250
 
+/** Looks for what waits until a recipient connects; resolves when it is due, or could not be. */
+export type Reconnect = (tenant: string, recipient: string) => Promise<void>
+
 /** Returns the function to call when a recipient connects. */
-export function createReconnect(options: ReconnectOptions): (tenant: string, recipient: string) => void {
+export function createReconnect(options: ReconnectOptions): Reconnect {
   const { store, ledger, scheduler, clock } = options
   const searching = new Set<string>()
 
@@ -48,12 +51,12 @@ export function createReconnect(options: ReconnectOptions): (tenant: string, rec
     }
   }
 
-  return (tenant, recipient) => {
+  return async (tenant, recipient) => {
     const key = JSON.stringify([tenant, recipient])
     // One search per recipient at a time, for recipients that connect and disconnect repeatedly.
     if (searching.has(key)) return
     searching.add(key)
-    releaseAll(tenant, recipient)
+    await releaseAll(tenant, recipient)
       .catch((error) => options.onError('look for what waits for a connection', error))
       .finally(() => searching.delete(key))
   }

@@ -5,6 +5,7 @@
  * if they stay there (expiry-timer.ts); digests are closed by digest-timer.ts.
  */
 
+import { awaitsLimits } from '../awaits-limits.ts'
 import { Heap } from '../heap.ts'
 import type { Members } from '../member-port.ts'
 import type { Notification } from '../model.ts'
@@ -39,7 +40,7 @@ export interface SchedulerOptions {
 }
 
 /** Decides due, undecided notifications and closes digests. */
-export type DueGate = Pick<Gate, 'resume' | 'closeDigest'>
+type DueGate = Pick<Gate, 'resume' | 'closeDigest'>
 
 export interface RunningScheduler extends Scheduler {
   /** Begins to release notifications and to close digests. The gate is created after the scheduler that it calls. */
@@ -173,7 +174,8 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
       if (hasMoved()) return await recover({ tenant, id }, afterMs)
       if (recorded === undefined || ledger.live(id) !== undefined) return
       const now = clock.now()
-      if (recorded.status === 'scheduled' && recorded.dueAt <= now) keepUntil(recorded, now + afterMs)
+      if ((recorded.status === 'scheduled' || awaitsLimits(recorded)) && recorded.dueAt <= now)
+        keepUntil(recorded, now + afterMs)
       else place([recorded])
       arm()
     } catch (error) {
@@ -199,7 +201,8 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
     for (const notification of notifications) {
       const { status, dueAt, tenant } = notification
       if (status !== 'queued' && status !== 'scheduled' && status !== 'dead') continue
-      if (status === 'queued' && dueAt <= now && queue.size() < heldMax && hasRoom(tenant)) {
+      if (awaitsLimits(notification) && hasRoom(tenant)) keep(notification)
+      else if (status === 'queued' && dueAt <= now && queue.size() < heldMax && hasRoom(tenant)) {
         ledger.hold(notification)
         ready.push(notification)
       } else if (dueAt > store.claimedUntil()) duePoller.note(dueAt)

@@ -36,6 +36,8 @@ export interface Oracle {
   /** A listener for the ledger: it reports the author of each arrival, and the merged items. */
   observe(happening: Happening): void
   figures(): Figures
+  /** The instants at which messages arrived, a list for each recipient that got any. */
+  arrivals(): Iterable<readonly number[]>
 }
 
 const dayMs = 86_400_000
@@ -112,6 +114,7 @@ export function createOracle({ clock, start, durationMs }: OracleOptions): Oracl
         default:
       }
     },
+    arrivals: () => perRecipient.values(),
     figures() {
       const sorted = Float64Array.from(delays).sort()
       const quantile = (share: number): number =>

@@ -1,104 +1,159 @@
 /**
- * The comparison as one self-contained HTML file: a table, a chart of messages over time of each run, and the
- * distribution of messages over recipients. Everything that comes from a scenario or policy is escaped.
+ * The comparison of runs: the rows of its figures, and the page with messages over time, messages by recipient, and
+ * what recipients do about them.
  */
+import { churnCurve, engagementCurve } from '../advice/curves.ts'
+import { type Series, svgChart } from '../report/chart.ts'
+import { escapeHtml, htmlFigure, htmlPage, htmlTable } from '../report/page.ts'
 import type { AccountFigures } from './account-oracle.ts'
 import type { RunResult } from './run.ts'
 import type { Scenario } from './scenario.ts'
 
-const width = 900
-const height = 220
-const colours = ['#c2410c', '#0f766e', '#1d4ed8']
+const colours = [1, 2, 3] as const
 
 export function htmlReport(scenario: Scenario, seed: number, runs: readonly RunResult[]): string {
-  return `<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${escaped(scenario.name)} · Sluice simulation</title>
-<style>
-  body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1c1917; background: #fff }
-  table { border-collapse: collapse; width: 100% }
-  th, td { text-align: right; padding: .35rem .6rem; border-bottom: 1px solid #d6d3d1; font-variant-numeric: tabular-nums }
-  th:first-child, td:first-child { text-align: left }
-  svg { width: 100%; height: auto }
-  .key { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-right: .4em }
-  text { font: 12px system-ui, sans-serif; fill: #57534e }
-</style>
-<h1>${escaped(scenario.description || scenario.name)}</h1>
-<p>Scenario <code>${escaped(scenario.name)}</code>, seed ${seed}, ${scenario.recipients.count.toLocaleString('en')} people.
-Every figure is counted from what arrived at the provider.</p>
-${figuresTable(runs)}
-<h2>Messages ${each(runs)}</h2>
-${legend(runs)}
-${slicesPicture(runs)}
-<h2>How many people got how many messages</h2>
-${peopleTable(runs)}
-</html>
-`
+  return htmlPage({
+    title: `${scenario.name} · Sluice simulation`,
+    body: [
+      `<h1>${escapeHtml(scenario.description || scenario.name)}</h1>`,
+      `<p>Scenario <code>${escapeHtml(scenario.name)}</code>, seed ${seed}, ${number(scenario.recipients.count)} people. Every figure is counted from what arrived at the provider${scenario.reactions === undefined ? '' : '; openings and uninstalls are expected from that'}.</p>`,
+      figuresTable(runs),
+      '<div class="pictures">',
+      slicesFigure(runs),
+      peopleFigure(runs),
+      ...reactionFigures(scenario, runs),
+      '</div>',
+    ],
+  })
 }
 
 const sliceOf = (runs: readonly RunResult[]): RunResult['slice'] => runs[0]?.slice ?? 'hour'
 const each = (runs: readonly RunResult[]): string =>
   sliceOf(runs) === 'hour' ? 'an hour' : `a ${sliceOf(runs)}`
+const names = (runs: readonly RunResult[]): string[] => runs.map(({ policy }) => policy)
 
 function figuresTable(runs: readonly RunResult[]): string {
   const rows: readonly FigureRow[] = [
     ...figureRows(runs),
     ['delay p50 · p90 · p99', ({ delayMs }) => [delayMs.p50, delayMs.p90, delayMs.p99].map(span).join(' · ')],
   ]
-  const head = runs.map((run) => `<th>${escaped(run.policy)}</th>`).join('')
-  const body = rows.map(
-    ([name, cell]) =>
-      `<tr><td>${name.trim()}</td>${runs.map((run) => `<td>${cell(run)}</td>`).join('')}</tr>`,
-  )
-  return `<table><tr><th></th>${head}</tr>${body.join('\n')}</table>`
+  return htmlTable({
+    head: ['', ...names(runs)],
+    rows: rows.map(([name, cell]) => [name.trim(), ...runs.map(cell)]),
+  })
 }
 
-function legend(runs: readonly RunResult[]): string {
-  return runs
-    .map(
-      (run, index) => `<span class="key" style="background:${colours[index]}"></span>${escaped(run.policy)} `,
-    )
-    .join(' ')
-}
-
-function slicesPicture(runs: readonly RunResult[]): string {
+function slicesFigure(runs: readonly RunResult[]): string {
   const slice = sliceOf(runs)
-  const unit = { hour: 'h', minute: 'min', second: 's' }[slice]
   const slices = Math.max(1, ...runs.map((run) => run.perSlice.length))
   const most = Math.max(1, ...runs.flatMap((run) => run.perSlice))
-  const slot = width / slices
-  const bar = Math.max(1, (slot * 0.8) / runs.length)
-  const bars = runs.flatMap((run, index) =>
-    run.perSlice.map((messages, at) => {
-      const tall = (messages / most) * height
-      const x = at * slot + index * bar
-      return `<rect x="${x.toFixed(1)}" y="${(height - tall).toFixed(1)}" width="${bar.toFixed(1)}" height="${tall.toFixed(1)}" fill="${colours[index]}"><title>${escaped(run.policy)}, ${slice} ${at}: ${number(messages)}</title></rect>`
+  const width = 0.8 / runs.length
+  const series = runs.map(
+    (run, index): Series => ({
+      kind: 'bars',
+      name: run.policy,
+      colour: colours[index % colours.length]!,
+      width,
+      shift: index * width,
+      points: run.perSlice.map((messages, at) => [at, messages]),
     }),
   )
-  const mark = Math.max(12, Math.ceil(slices / 144) * 12)
-  const marks = Array.from({ length: Math.floor(slices / mark) + 1 }, (_, index) => {
-    const x = index * mark * slot
-    return `<text x="${x.toFixed(1)}" y="${height + 16}">${index * mark} ${unit}</text>`
+  return htmlFigure({
+    heading: `Messages ${each(runs)}`,
+    svg: svgChart({
+      title: `Messages ${each(runs)}`,
+      description: `Messages that arrived in each ${slice} since the start, at most ${number(most)}.`,
+      x: { label: `${slice}s since the start`, max: slices },
+      y: { label: 'messages', max: most * 1.05 },
+      series,
+    }),
+    series: names(runs),
+    table: {
+      head: [slice, ...names(runs)],
+      rows: Array.from({ length: slices }, (_, at) => [
+        String(at),
+        ...runs.map((run) => number(run.perSlice[at] ?? 0)),
+      ]),
+    },
   })
-  return `<svg viewBox="0 -18 ${width} ${height + 42}" role="img" aria-label="Messages ${each(runs)}">
-<line x1="0" x2="${width}" y1="${height}" y2="${height}" stroke="#a8a29e"/>
-<text x="0" y="-6">${number(most)} in the busiest ${slice}</text>
-${bars.join('\n')}
-${marks.join('')}
-</svg>`
 }
 
-function peopleTable(runs: readonly RunResult[]): string {
+/** Numbers of people on a logarithmic axis, since most of them often stand in one bar. */
+function peopleFigure(runs: readonly RunResult[]): string {
+  const peopleOf = (run: RunResult, messages: number): number =>
+    run.people.find((row) => row.messages === messages)?.people ?? 0
   const sizes = [...new Set(runs.flatMap((run) => run.people.map((row) => row.messages)))].sort(
     (a, b) => a - b,
   )
-  const rows = sizes.map((messages) => {
-    const cells = runs.map((run) => run.people.find((row) => row.messages === messages)?.people ?? 0)
-    return `<tr><td>${number(messages)}</td>${cells.map((people) => `<td>${number(people)}</td>`).join('')}</tr>`
+  const most = Math.max(1, ...runs.flatMap((run) => run.people.map(({ people }) => people)))
+  const last = (sizes.at(-1) ?? 0) + 1
+  const width = Math.max(0.8, last / 60) / runs.length
+  return htmlFigure({
+    heading: 'How many people got how many messages',
+    svg: svgChart({
+      title: 'People by the number of messages that they got',
+      description: `Numbers of people on a logarithmic axis; nobody got more than ${number(last - 1)} messages.`,
+      x: { label: 'messages in all', max: last },
+      y: { label: 'people (log)', scale: 'log', min: 0.5, max: most * 1.5 },
+      series: runs.map((run, index) => ({
+        kind: 'bars',
+        name: run.policy,
+        colour: colours[index % colours.length]!,
+        width,
+        shift: index * width,
+        points: run.people.map(({ messages, people }) => [messages, people]),
+      })),
+    }),
+    series: names(runs),
+    table: {
+      head: ['messages', ...names(runs)],
+      rows: sizes.map((messages) => [
+        number(messages),
+        ...runs.map((run) => number(peopleOf(run, messages))),
+      ]),
+    },
   })
-  return `<table><tr><th>messages</th>${runs.map((run) => `<th>${escaped(run.policy)}</th>`).join('')}</tr>${rows.join('\n')}</table>`
+}
+
+function reactionFigures({ reactions }: Scenario, runs: readonly RunResult[]): string[] {
+  const figures: string[] = []
+  const last = Math.max(1, ...runs.map((run) => run.perRecipientPerDayMax)) * 1.05
+  const chart = (heading: string, colour: 1 | 2, shareAt: (messages: number) => number): void => {
+    const points = Array.from({ length: 81 }, (_, index) => 1 + ((last - 1) * index) / 80).map(
+      (messages) => [messages, Math.min(1, shareAt(messages))] as const,
+    )
+    const most = Math.max(...points.map(([, value]) => value))
+    figures.push(
+      htmlFigure({
+        heading,
+        svg: svgChart({
+          title: heading,
+          description: `From ${share(points[0]![1])} at one message a recipient and day to ${share(points.at(-1)![1])}; the lines stand at the most that each run brought a recipient in a day.`,
+          x: { label: 'messages a recipient and day', max: last },
+          y: { label: 'share', max: most * 1.1, text: share },
+          series: [{ kind: 'line', name: heading, colour, points }],
+          marks: runs.map((run) => ({ axis: 'x', at: run.perRecipientPerDayMax, label: run.policy })),
+        }),
+        series: [],
+        table: {
+          head: ['messages a day', 'share'],
+          rows: points
+            .filter((_, index) => index % 8 === 0)
+            .map(([messages, value]) => [messages.toFixed(0), share(value)]),
+        },
+      }),
+    )
+  }
+  const { opens, uninstalls } = reactions ?? {}
+  if (opens !== undefined)
+    chart(
+      'Opened, of the messages',
+      1,
+      (messages) => engagementCurve.at(opens.parameters, messages) / messages,
+    )
+  if (uninstalls !== undefined)
+    chart('Uninstalled, of the people', 2, (messages) => churnCurve.at(uninstalls.parameters, messages))
+  return figures
 }
 
 /** A row's label, and its value for a run. */
@@ -113,11 +168,30 @@ export function figureRows(runs: readonly RunResult[]): readonly FigureRow[] {
     ['merged into digests', (run) => number(run.merged)],
     ['suppressed', ({ suppressed }) => countsText(suppressed)],
     ['still waiting', (run) => number(run.waiting)],
+    ['lost', (run) => number(run.lost)],
     ...(runs.some((run) => run.accounts !== undefined) ? accountRows : []),
     ['per person and day, at most', (run) => number(run.perRecipientPerDayMax)],
     ['per author, person and day, at most', (run) => number(run.perAuthorPerDayMax)],
+    ...(runs.some((run) => run.reactions?.opens !== undefined) ? [openRow] : []),
+    ...(runs.some((run) => run.reactions?.uninstalls !== undefined) ? [uninstallRow] : []),
   ]
 }
+
+const openRow: FigureRow = [
+  'opened',
+  ({ reactions }) =>
+    reactions?.opens === undefined
+      ? '–'
+      : `${number(reactions.opens.count)} (${share(reactions.opens.share)})`,
+]
+
+const uninstallRow: FigureRow = [
+  'uninstalled',
+  ({ reactions }) =>
+    reactions?.uninstalls === undefined
+      ? '–'
+      : `${number(reactions.uninstalls.count)} (${reactions.uninstalls.timesUsual.toFixed(1)}× the usual)`,
+]
 
 const ofAccounts =
   (cell: (accounts: AccountFigures) => string) =>
@@ -127,12 +201,16 @@ const ofAccounts =
 const accountRows: readonly FigureRow[] = [
   ['accounts refused', ofAccounts(({ refused, count }) => `${number(refused)} of ${number(count)}`)],
   ['calls refused', ofAccounts(({ refusals }) => number(refusals))],
+  ['fullest window of an account', ofAccounts(({ fullestWindow }) => windowText(fullestWindow))],
   ['delivered a second before', ofAccounts(({ deliveredPerSecond }) => perSecond(deliveredPerSecond.before))],
   ['  during the phases', ofAccounts(({ deliveredPerSecond }) => perSecond(deliveredPerSecond.during))],
   ['  after', ofAccounts(({ deliveredPerSecond }) => perSecond(deliveredPerSecond.after))],
   ['dead letters', ofAccounts(({ deadLetters }) => countsText(deadLetters))],
   ['  that came back', ofAccounts(({ returned }) => number(returned))],
 ]
+
+const windowText = (fullest: AccountFigures['fullestWindow']): string =>
+  fullest === null ? '–' : `${number(fullest.calls)} of ${fullest.window}`
 
 const perSecond = (value: number | null): string => (value === null ? '–' : number(value))
 
@@ -144,6 +222,7 @@ function countsText(counts: Readonly<Record<string, number>>): string {
 }
 
 const number = (value: number): string => value.toLocaleString('en')
+const share = (value: number): string => `${Number((value * 100).toPrecision(2))} %`
 
 /** Formats a duration: `0 ms`, `1.02 s`, `4.0 h`. */
 export function span(ms: number): string {
@@ -152,12 +231,3 @@ export function span(ms: number): string {
   if (ms < 3_600_000) return `${(ms / 60_000).toFixed(1)} min`
   return `${(ms / 3_600_000).toFixed(1)} h`
 }
-
-const entities: Readonly<Record<string, string>> = {
-  '&': '&amp;',
-  '<': '&lt;',
-  '>': '&gt;',
-  '"': '&quot;',
-  "'": '&#39;',
-}
-const escaped = (text: string): string => text.replace(/[&<>"']/g, (character) => entities[character]!)

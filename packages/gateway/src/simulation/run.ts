@@ -4,7 +4,6 @@
  * same run.
  */
 import type { Config, PolicyConfig } from '../config/config.ts'
-import { loadConfig } from '../config/load.ts'
 import { createGateway, type Gateway, virtualParts } from '../gateway.ts'
 import type { Draft, RecipientFields } from '../model.ts'
 import { statuses } from '../model.ts'
@@ -14,7 +13,9 @@ import { type AccountFigures, createAccountOracle } from './account-oracle.ts'
 import { seededChance } from './chance.ts'
 import { createVirtualClock, type VirtualClock } from './clock.ts'
 import { createOracle, type Figures } from './oracle.ts'
+import { type ReactionFigures, reactionFigures } from './reactions.ts'
 import type { Scenario, Traffic } from './scenario.ts'
+import { unlimitedConfig } from './unlimited-config.ts'
 
 export interface RunOptions {
   readonly scenario: Scenario
@@ -31,10 +32,14 @@ export interface RunOptions {
 export interface RunResult extends Figures {
   readonly policy: string
   readonly accepted: number
+  /** Accepted notifications and digests that are in no state on record at the end. */
+  readonly lost: number
   /** Notifications that still wait when the scenario ends. */
   readonly waiting: number
   /** Figures of the accounts, where the scenario has pools. */
   readonly accounts?: AccountFigures
+  /** The reactions of the recipients, where the scenario says how they react. */
+  readonly reactions?: ReactionFigures
 }
 
 interface Post {
@@ -59,7 +64,15 @@ export async function runScenario(options: RunOptions): Promise<RunResult> {
     ...virtualParts(chance),
     ...(pools === undefined
       ? { providers: [oracle.provider] }
-      : { sandbox: { phases, script: ({ message }) => oracle.hear(message) } }),
+      : {
+          sandbox: {
+            phases,
+            script: ({ message, account }) => {
+              accounts.called(account)
+              return oracle.hear(message)
+            },
+          },
+        }),
     templates: wordless,
   })
   gateway.ledger.subscribe(oracle.observe)
@@ -83,7 +96,8 @@ export async function runScenario(options: RunOptions): Promise<RunResult> {
   const figures = oracle.figures()
   const waiting = counts.scheduled + counts.digesting + counts.queued + counts.dead
   const known = statuses.reduce((sum, status) => sum + counts[status], 0)
-  if (known !== accepted + figures.digests) {
+  const lost = accepted + figures.digests - known
+  if (lost < 0) {
     throw new Error(
       `${accepted} were accepted and ${figures.digests} digests made, but ${known} are on record`,
     )
@@ -92,7 +106,12 @@ export async function runScenario(options: RunOptions): Promise<RunResult> {
   await clock.settle()
   await stopping
   const carried = pools === undefined ? {} : { accounts: accounts.figures(gateway.sandbox) }
-  return { policy: options.name, accepted, waiting, ...figures, ...carried }
+  const { reactions, recipients } = scenario
+  const reacted =
+    reactions === undefined
+      ? {}
+      : { reactions: reactionFigures(reactions, oracle.arrivals(), recipients.count) }
+  return { policy: options.name, accepted, lost, waiting, ...figures, ...carried, ...reacted }
 }
 
 /** Renders nothing: a message's text has no part in when it may leave, and rendering took a quarter of the time. */
@@ -109,27 +128,11 @@ async function admit(gateway: Gateway, clock: VirtualClock, drafts: readonly Dra
 }
 
 function configWith({ policy, scenario, unprotected = false }: RunOptions): Config {
-  const config = loadConfig({ env: {}, cwd: import.meta.dirname })
-  const unlimited = { text: 'unlimited', windows: [] }
-  const free = {
-    ...config.tenants.default,
-    rate: unlimited,
-    modules: unlimited,
-    queueMax: Number.MAX_SAFE_INTEGER,
-    waitingMax: Number.MAX_SAFE_INTEGER,
-    bytesMax: Number.MAX_SAFE_INTEGER,
-  }
+  const config = unlimitedConfig(policy)
+  if (scenario.pools === undefined) return config
   return {
     ...config,
-    policy,
-    ...(scenario.pools === undefined
-      ? {}
-      : {
-          pools: scenario.pools.map((pool) => ({ ...pool, shedding: pool.shedding && !unprotected })),
-        }),
-    store: { kind: 'sqlite', path: ':memory:' },
-    tenants: { default: free, byId: new Map() },
-    log: { level: 'error' },
+    pools: scenario.pools.map((pool) => ({ ...pool, shedding: pool.shedding && !unprotected })),
   }
 }
 

@@ -6,6 +6,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { misfits } from '../config/check.ts'
 import type { PoolConfig } from '../config/config.ts'
+import type { PoolDocument } from '../config/pool-schema.ts'
 import { type PoolsDocument, readPools } from '../config/pools.ts'
 import { readDuration } from '../config/quantity.ts'
 import { configSchema } from '../config/schema.ts'
@@ -15,6 +16,7 @@ import { type Channel, channels, type Priority, priorities } from '../model.ts'
 import type { AccountDocument } from '../providers/provider-config.ts'
 import { sandbox } from '../providers/sandbox/config.ts'
 import type { SandboxPhase } from '../sandbox/behaviour.ts'
+import { type Reactions, reactionsSchema, readReactions } from './reactions.ts'
 
 const duration = Type.Union(
   [Type.String({ pattern: '^\\s*\\d+\\s*[a-z]+\\s*$' }), Type.Integer({ minimum: 0 })],
@@ -30,6 +32,9 @@ const oneOf = <T extends string>(values: readonly T[]) =>
     values.map((value) => Type.Literal(value)),
     { expects: `one of ${values.join(', ')}` },
   )
+
+/** So many accounts a range names at most. */
+const rangeMax = 10_000
 
 const trafficSchema = Type.Object(
   {
@@ -75,6 +80,7 @@ const scenarioSchema = Type.Object(
     ),
     pools: configSchema.properties.pools,
     phases: Type.Optional(Type.Array(phaseSchema, { expects: 'a list of what accounts do for a while' })),
+    reactions: Type.Optional(reactionsSchema),
     traffic: Type.Array(trafficSchema, { minItems: 1, expects: 'a list of streams of traffic' }),
   },
   { additionalProperties: false, expects: 'a scenario' },
@@ -105,6 +111,8 @@ export interface Scenario {
   /** The sandbox accounts that carry it; absent: one provider without limits. */
   readonly pools: readonly PoolConfig[] | undefined
   readonly phases: readonly SandboxPhase[]
+  /** How recipients react to what they get; absent: nothing is said about it. */
+  readonly reactions: Reactions | undefined
 }
 
 /**
@@ -132,6 +140,7 @@ export function loadScenario(file: string, cwd: string): Scenario {
   const phases = (document.phases ?? []).map((phase, index) =>
     phaseOf(phase, { path: ['phases', index], pools, durationMs, source }),
   )
+  const reactions = document.reactions === undefined ? undefined : readReactions(document.reactions, source)
   problems.throwIfAny('INVALID_SCENARIO')
   return {
     name: document.name,
@@ -143,6 +152,7 @@ export function loadScenario(file: string, cwd: string): Scenario {
     traffic,
     pools,
     phases,
+    reactions,
   }
 }
 
@@ -173,7 +183,9 @@ function poolsOf(
   source: Source,
 ): readonly PoolConfig[] | undefined {
   if (document === undefined) return undefined
-  const pools = readPools(document, source).filter(({ channel }) => document[channel] !== undefined)
+  const pools = readPools(withoutRanges(document), source).filter(
+    ({ channel }) => document[channel] !== undefined,
+  )
   for (const { channel, provider } of pools) {
     if (provider !== 'sandbox')
       source.fault(['pools', channel, 'provider'], 'expected sandbox: a simulation calls nobody else')
@@ -188,6 +200,33 @@ function poolsOf(
   return pools
 }
 
+/** Writes the accounts of ranges one by one: `a00..a19` stands for the twenty ids from `a00` to `a19`. */
+function withoutRanges(document: PoolsDocument): PoolsDocument {
+  const listed = (pool: PoolDocument): PoolDocument =>
+    pool.accounts === undefined
+      ? pool
+      : {
+          ...pool,
+          accounts: pool.accounts.flatMap((account) => idsOf(account.id).map((id) => ({ ...account, id }))),
+        }
+  return Object.fromEntries(
+    Object.entries(document).map(([channel, pools]) => [
+      channel,
+      Array.isArray(pools) ? pools.map(listed) : listed(pools as PoolDocument),
+    ]),
+  )
+}
+
+/** The ids that a text names: of a range its ids, else the text. A range ends with the most that a pool may have. */
+function idsOf(text: string): readonly string[] {
+  const [, prefix, from, again, to] = /^(.*?)(\d+)\.\.(.*?)(\d+)$/.exec(text) ?? []
+  if (from === undefined || prefix !== again || from.length !== to!.length || from > to!) return [text]
+  return Array.from(
+    { length: Math.min(Number(to) - Number(from) + 1, rangeMax) },
+    (_, index) => `${prefix}${String(Number(from) + index).padStart(from.length, '0')}`,
+  )
+}
+
 type PhaseDocument = Required<Stretch> & { readonly accounts?: readonly string[] }
 
 interface PhasePlace {
@@ -200,7 +239,7 @@ interface PhasePlace {
 function phaseOf(document: PhaseDocument, { path, pools, durationMs, source }: PhasePlace): SandboxPhase {
   if (pools === undefined) source.fault(path, 'needs pools, whose accounts it is about')
   const { fromMs, overMs } = stretchOf(document, path, durationMs, source)
-  const { accounts } = document
+  const accounts = document.accounts?.flatMap(idsOf)
   const known = new Set((pools ?? []).flatMap((pool) => pool.accounts.map(({ account }) => account.id)))
   for (const [index, id] of (accounts ?? []).entries()) {
     if (pools !== undefined && !known.has(id))

@@ -4,13 +4,25 @@
  * written later does not hide it.
  */
 import { eventAt, type Notification, revisionOf } from '../model.ts'
-import type { AccountRecord, Change, DigestWrite, JobWrite, Store } from '../ports.ts'
+import type { AccountRecord, Change, DigestWrite, HoldRecord, HoldWrite, JobWrite, Store } from '../ports.ts'
 
-export type LookedUp = Pick<Store, 'notification' | 'job' | 'answer' | 'recipient' | 'digest' | 'accounts'>
+export type LookedUp = Pick<
+  Store,
+  'notification' | 'job' | 'answer' | 'recipient' | 'digest' | 'accounts' | 'holds'
+>
 
 /** Tests if the change is on record. The reads must see every write that was sent before them. */
 export async function isOnRecord(store: LookedUp, change: Change): Promise<boolean> {
-  const { accept = [], moves = [], jobs = [], recipients = [], digests = [], accounts = [], answer } = change
+  const {
+    accept = [],
+    moves = [],
+    jobs = [],
+    recipients = [],
+    digests = [],
+    accounts = [],
+    holds = [],
+  } = change
+  const { answer } = change
   const [row] = accept.length > 0 ? accept : moves.map(({ after }) => after)
   if (row !== undefined) return isContained(await store.notification(row.tenant, row.id), row)
   if (jobs[0] !== undefined) return jobIsWritten(store, jobs[0])
@@ -19,13 +31,15 @@ export async function isOnRecord(store: LookedUp, change: Change): Promise<boole
     return stored?.createdAt === answer.createdAt && stored.requestHash === answer.requestHash
   }
   if (digests[0] !== undefined) return digestIsWritten(store, digests[0])
-  // Preferences and accounts are replaced as a whole: one that differs is written again.
+  // Preferences, accounts and holds are replaced as a whole: one that differs is written again.
   for (const { version: _, ...recipient } of recipients) {
     const { version: _version, ...stored } = (await store.recipient(recipient.tenant, recipient.id)) ?? {}
     return isSame(stored, recipient)
   }
   for (const record of accounts) return accountIsWritten(await store.accounts(), record)
-  return true
+  if (holds.length === 0) return true
+  const stored = await store.holds()
+  return holds.every((write) => holdIsWritten(stored, write))
 }
 
 /** Tests if the row has been in this version: the last event of the version stands at its place in the timeline. */
@@ -59,6 +73,13 @@ function accountIsWritten(stored: readonly AccountRecord[], record: AccountRecor
     (each) => each.channel === channel && each.provider === provider && each.account === account,
   )
   return Object.keys(held).length === 0 ? own === undefined : isSame(own, record)
+}
+
+/** Tests if the hold stands there, or has ended. */
+function holdIsWritten(stored: readonly HoldRecord[], write: HoldWrite): boolean {
+  const name = write.kind === 'end' ? write.name : write.hold.name
+  const own = stored.find((each) => each.name === name)
+  return write.kind === 'end' ? own === undefined : isSame(own, write.hold)
 }
 
 /** Compares two records as they would be stored, in whatever order their fields are. */

@@ -4,12 +4,18 @@
  * so a move that ends early is begun anew.
  */
 import { hash } from 'node:crypto'
+import type { LogRecord } from '../delivery-log-port.ts'
 import { SluiceError } from '../errors.ts'
+import type { FeedbackEvent, SentRecord, WaitingReport } from '../feedback-port.ts'
+import type { IntakePosition, PoisonRecord } from '../intake-port.ts'
 import type { Digest, Job, Notification, Recipient, SharedContent } from '../model.ts'
 import type { AccountRecord, HoldRecord, JobWork, StoredAnswer, TimeLine } from '../ports.ts'
 
+/** A record that could not be accepted, its bytes in base64. */
+type MovedPoison = Omit<PoisonRecord, 'bytes'> & { readonly bytes: string }
+
 /** An entry of a record, by its kind. */
-export interface Entries {
+interface Entries {
   /** In the order of acceptance. */
   notification: Notification
   content: SharedContent
@@ -22,12 +28,19 @@ export interface Entries {
   hold: HoldRecord
   /** An erasure under way, and the newest notification that it is about; null where there is none. */
   erasure: { readonly tenant: string; readonly recipient: string; readonly newest: string | null }
+  feedback: FeedbackEvent
+  waitingReport: WaitingReport
+  sent: SentRecord
+  /** Changes of state that the delivery log has not got yet. */
+  log: LogRecord
+  position: IntakePosition
+  poison: MovedPoison
   timeLine: TimeLine
   /** A secret key of all processes, in base64: of pseudonyms, unsubscribe links, hashes in the log. */
   key: { readonly name: string; readonly value: string }
 }
 
-export type Kind = keyof Entries
+type Kind = keyof Entries
 
 /** A page of entries of one kind: some megabytes at most. */
 export type EntryPage = {
@@ -57,7 +70,7 @@ export interface RecordTarget {
 }
 
 /** The number of entries and a hash over all of them. */
-export interface Summary {
+interface Summary {
   readonly count: number
   readonly hash: string
 }

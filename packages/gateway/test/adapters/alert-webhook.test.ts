@@ -44,6 +44,30 @@ test('an alert is sent signed, and retried after a failure', async (t) => {
   assert.deepEqual([id, signature], [alert.id, `v1,${expected}`])
 })
 
+test('an alert about complaints names the tenant and the category, and the end of the pause', async (t) => {
+  const sink = await createHttpSink({})
+  t.after(() => sink.close())
+  const alerts = createAlertWebhook({
+    url: `${sink.url}/oncall`,
+    secret: undefined,
+    clock: createSystemClock(),
+    onError: (what) => assert.fail(what),
+  })
+  const { id, at, until } = alert
+  const paused = {
+    ...{ id, at, until, type: 'complaints.paused' as const, tenant: 'acme', category: 'marketing' },
+    ...{ delivered: 2_000, complained: 30, bound: 0.0083 },
+  }
+  alerts.send(paused)
+  for (let tries = 0; tries < 100 && sink.requests.length < 1; tries += 1) await sleep(20)
+  await alerts.close()
+  assert.deepEqual(JSON.parse(sink.requests[0]!.body), {
+    ...paused,
+    at: '2026-11-21T12:00:00.000Z',
+    until: '2026-11-21T12:00:05.000Z',
+  })
+})
+
 test('an alert that cannot be delivered is dropped after its retries, and logged', async () => {
   const troubles: string[] = []
   const alerts = createAlertWebhook({

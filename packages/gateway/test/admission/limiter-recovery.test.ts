@@ -4,57 +4,28 @@ import { createLimiterRecovery } from '../../src/admission/limiter-recovery.ts'
 import { someNotification } from '../../src/conformance/store/sample.ts'
 import type { TimelineEvent } from '../../src/model.ts'
 import type { Policy } from '../../src/policy/policy.ts'
+import type { Admission } from '../../src/ports.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
 import { admissionOf } from '../../src/store/admission.ts'
 
-test('a notification with the right to send counts as sent only when the limits have let it go', async () => {
-  const notification = someNotification()
-  const subject = { key: 'ada', tenant: notification.tenant, recipient: notification.to.id }
-  const sent = { at: notification.dueAt + 7, status: 'sending' } as const
-  for (const [events, at, fired] of [
-    [[] as readonly TimelineEvent[], notification.dueAt, false],
-    [[sent], sent.at, true],
-  ] as const) {
-    const recover = createLimiterRecovery({
-      store: {
-        mayHave: () => true,
-        counted: async () => ({ items: [admissionOf(notification)], nextCursor: null }),
-      },
-      policy: {
-        version: 'p1',
-        longestWindowMs: 1_000,
-        maxDelayMs: 1_000,
-        rulesFor: () => [{ subject, rules: [{ stream: 'all' }] }],
-      } as unknown as Policy,
-      ledger: { live: () => ({ notification, status: 'sending', events }) },
-      recipients: {
-        cached: () => null,
-        find: async () => null,
-        findAll: (keys) => keys.map(() => null),
-        forget: () => {},
-        changes: 0,
-      },
-      forbiddenHours: { hasHours: () => false, forbidden: () => undefined },
-      clock: createVirtualClock(notification.dueAt),
-      marginMs: 20,
-      isUnsettled: () => false,
-    })
-    const { entries } = await recover(subject)
-    assert.deepEqual(entries, [{ id: notification.id, at, fired, streams: ['all'] }])
-  }
-})
+const notification = someNotification()
+const subject = { key: 'ada', tenant: notification.tenant, recipient: notification.to.id }
+const sent = { at: notification.dueAt + 7, status: 'sending' } as const
 
-test('a notification that the record shows as being sent counts as sent now, whichever process sends it', async () => {
-  const notification = someNotification()
-  const subject = { key: 'ada', tenant: notification.tenant, recipient: notification.to.id }
-  const now = notification.dueAt + 7
-  const recover = createLimiterRecovery({
+interface Setup {
+  /** Fields of the notification on record that differ from those of its acceptance. */
+  readonly recorded?: Partial<Admission>
+  readonly live?: () => { readonly events: readonly TimelineEvent[] } | undefined
+  /** Called where recipients are looked up; without it they are in memory. */
+  readonly onFind?: () => void
+  readonly now?: number
+}
+
+function setUp({ recorded = {}, live = () => undefined, onFind, now = notification.dueAt }: Setup) {
+  return createLimiterRecovery({
     store: {
       mayHave: () => true,
-      counted: async () => ({
-        items: [{ ...admissionOf(notification), status: 'sending' }],
-        nextCursor: null,
-      }),
+      counted: async () => ({ items: [{ ...admissionOf(notification), ...recorded }], nextCursor: null }),
     },
     policy: {
       version: 'p1',
@@ -62,10 +33,18 @@ test('a notification that the record shows as being sent counts as sent now, whi
       maxDelayMs: 1_000,
       rulesFor: () => [{ subject, rules: [{ stream: 'all' }] }],
     } as unknown as Policy,
-    ledger: { live: () => undefined },
+    ledger: {
+      live: () => {
+        const found = live()
+        return found && { notification, status: 'sending', ...found }
+      },
+    },
     recipients: {
-      cached: () => null,
-      find: async () => null,
+      cached: () => (onFind === undefined ? null : undefined),
+      async find() {
+        onFind?.()
+        return null
+      },
       findAll: (keys) => keys.map(() => null),
       forget: () => {},
       changes: 0,
@@ -75,44 +54,32 @@ test('a notification that the record shows as being sent counts as sent now, whi
     marginMs: 20,
     isUnsettled: () => false,
   })
-  const { entries } = await recover(subject)
+}
+
+test('a notification with the right to send counts as sent only when the limits have let it go', async () => {
+  for (const [events, at, fired] of [
+    [[] as readonly TimelineEvent[], notification.dueAt, false],
+    [[sent], sent.at, true],
+  ] as const) {
+    const { entries } = await setUp({ live: () => ({ events }) })(subject)
+    assert.deepEqual(entries, [{ id: notification.id, at, fired, streams: ['all'] }])
+  }
+})
+
+test('a notification that the record shows as being sent counts as sent now, whichever process sends it', async () => {
+  const now = notification.dueAt + 7
+  const { entries } = await setUp({ recorded: { status: 'sending' }, now })(subject)
   assert.deepEqual(entries, [{ id: notification.id, at: now, fired: true, streams: ['all'] }])
 })
 
 test('a call that is settled while its page of the record is taken counts as sent', async () => {
-  const notification = someNotification()
-  const subject = { key: 'ada', tenant: notification.tenant, recipient: notification.to.id }
-  const sent = { at: notification.dueAt + 7, status: 'sending' } as const
   let isSettled = false
-  const recover = createLimiterRecovery({
-    store: {
-      mayHave: () => true,
-      counted: async () => ({ items: [admissionOf(notification)], nextCursor: null }),
+  const recover = setUp({
+    live: () => (isSettled ? undefined : { events: [sent] }),
+    // Its commit is answered meanwhile: the ledger knows it no more, and the page is from before.
+    onFind() {
+      isSettled = true
     },
-    policy: {
-      version: 'p1',
-      longestWindowMs: 1_000,
-      maxDelayMs: 1_000,
-      rulesFor: () => [{ subject, rules: [{ stream: 'all' }] }],
-    } as unknown as Policy,
-    ledger: {
-      live: () => (isSettled ? undefined : { notification, status: 'sending', events: [sent] }),
-    },
-    recipients: {
-      cached: () => undefined,
-      async find() {
-        // Its commit is answered meanwhile: the ledger knows it no more, and the page is from before.
-        isSettled = true
-        return null
-      },
-      findAll: (keys) => keys.map(() => null),
-      forget: () => {},
-      changes: 0,
-    },
-    clock: createVirtualClock(notification.dueAt),
-    forbiddenHours: { hasHours: () => false, forbidden: () => undefined },
-    marginMs: 20,
-    isUnsettled: () => false,
   })
   const { entries } = await recover(subject)
   assert.deepEqual(entries, [{ id: notification.id, at: sent.at, fired: true, streams: ['all'] }])

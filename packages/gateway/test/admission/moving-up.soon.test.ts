@@ -133,7 +133,7 @@ test('what became due while no gateway ran leaves in its order before the others
   await again.done(again.gateway.startStages())
   await again.runFor(second)
   const third = await again.notification(ids[2]!)
-  assert.equal(third.timeline.at(-1)?.detail, 'behind what was due while no gateway ran')
+  assert.equal(third.timeline.at(-1)?.detail, 'behind what was due before and left late')
   assert.equal(Math.round((third.dueAt - again.start) / hour), 1)
   release()
   await again.runFor(minute)

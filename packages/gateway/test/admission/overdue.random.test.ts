@@ -10,121 +10,19 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { Notification } from '../../src/model.ts'
-import { createHarness, day, hour, minute, second, seeded, testSeed } from '../harness.ts'
+import { createHarness, hour, minute, second, seeded, testSeed } from '../harness.ts'
+import { assertNoneOver, drawLimits, earliestBeside, lateMsMax, policyOf, type Sent } from './slot-oracle.ts'
 
 const runs = Number(process.env.SLUICE_RUNS ?? 8)
-/** Every window is kept so much longer than it is written, ms. */
-const marginMs = 20
-/** A notification may be fired a moment after it is due, and those behind it in a full window are as late, ms. */
-const lateMsMax = 20
-
-interface Limit {
-  readonly name: string
-  /** @defaultValue every category */
-  readonly category?: string
-  /** True if it counts all recipients of the tenant together. */
-  readonly isShared?: boolean
-  readonly windows: readonly { readonly max: number; readonly minutes: number }[]
-}
-
 const pool = { provider: 'sandbox', accounts: [{ id: 'a' }], shedAfter: '1d', adaptive: false }
 const config = { pools: { email: pool, push: pool } }
-/** Every day from 14 to 15 o'clock UTC nothing leaves: runs begin at 12. */
-const isQuiet = (at: number): boolean => at % day >= 14 * hour && at % day < 15 * hour
-const policyOf = (limits: readonly Limit[], hasQuietHours: boolean) => ({
-  version: 1,
-  ...(hasQuietHours
-    ? {
-        quietHours: {
-          default: { from: '14:00', to: '15:00', channels: ['email', 'push'] },
-          unknownTimeZone: 'UTC',
-          spread: '1ms',
-        },
-      }
-    : {}),
-  limits: limits.map(({ name, category, isShared, windows }) => ({
-    name,
-    ...(isShared === true ? { per: ['tenant'] } : {}),
-    for: category === undefined ? 'any' : { category },
-    max: windows.map(({ max, minutes }) => `${max}/${minutes}min`),
-    over: 'delay',
-  })),
-})
-
-/** Tests if `at` fits into the window beside the others, by looking at the window behind each instant. */
-function fits(others: readonly number[], at: number, max: number, minutes: number): boolean {
-  const width = minutes * minute + marginMs
-  return [...others, at].every((from) => {
-    if (from > at || at >= from + width) return true
-    return [...others, at].filter((each) => each >= from && each < from + width).length <= max
-  })
-}
-
-interface Sent {
-  readonly recipient: string
-  readonly category: string
-  readonly at: number
-}
-
-/** The instants that a limit counts for a recipient. */
-const countedBy = (
-  { category, isShared }: Limit,
-  sent: readonly Sent[],
-  recipient: string,
-): readonly number[] =>
-  sent
-    .filter((each) => (category ?? each.category) === each.category)
-    .filter((each) => isShared === true || each.recipient === recipient)
-    .map(({ at }) => at)
-
-function earliestBeside(
-  limits: readonly Limit[],
-  sent: readonly Sent[],
-  { category, recipient }: Omit<Sent, 'at'>,
-  from: number,
-  hasQuietHours: boolean,
-): number {
-  const own = limits.filter((limit) => (limit.category ?? category) === category)
-  const edges = own.flatMap((limit) =>
-    limit.windows.flatMap(({ minutes }) =>
-      countedBy(limit, sent, recipient).map((at) => at + minutes * minute + marginMs),
-    ),
-  )
-  if (hasQuietHours)
-    for (let at = Math.ceil(from / hour) * hour; at < from + 10 * day; at += hour) edges.push(at)
-  const at = [from, ...edges.filter((edge) => edge > from)]
-    .filter((edge) => !hasQuietHours || !isQuiet(edge))
-    .sort((a, b) => a - b)
-    .find((edge) =>
-      own.every((limit) =>
-        limit.windows.every(({ max, minutes }) =>
-          fits(countedBy(limit, sent, recipient), edge, max, minutes),
-        ),
-      ),
-    )
-  return at!
-}
 
 test(`what became due while no gateway ran leaves in the order of its promises, none later than it must, in ${runs} random runs (seed ${testSeed})`, async () => {
   let [overdue, shifted, latestMs] = [0, 0, 0]
   for (let number = 0; number < runs; number += 1) {
     const draw = seeded(testSeed * 1_000 + number)
     const below = (count: number): number => Math.floor(draw() * count)
-    const limits: Limit[] = [
-      {
-        name: 'all',
-        windows: [
-          { max: 1 + below(3), minutes: 1 + below(6) },
-          ...(below(2) === 0 ? [{ max: 4 + below(4), minutes: 20 + below(20) }] : []),
-        ],
-      },
-      ...(below(2) === 0
-        ? [{ name: 'rare', category: 'rare', windows: [{ max: 1, minutes: 5 + below(20) }] }]
-        : []),
-      ...(below(2) === 0
-        ? [{ name: 'shared', category: 'rare', isShared: true, windows: [{ max: 1, minutes: 2 + below(8) }] }]
-        : []),
-    ]
+    const limits = drawLimits(below)
     const hasQuietHours = below(3) === 0
     const folder = mkdtempSync(join(tmpdir(), 'sluice-overdue-'))
     const file = join(folder, 'sluice.db')
@@ -195,17 +93,7 @@ test(`what became due while no gateway ran leaves in the order of its promises, 
         `run ${number}: ${row.id}, due ${(row.dueAt - start) / 1000} s after the start, left ${lateMs / 1000} s later than ${(at - start) / 1000}`,
       )
     }
-    for (const limit of limits)
-      for (const { max, minutes } of limit.windows) {
-        for (const recipient of ['u0', 'u1']) {
-          const instants = countedBy(limit, all, recipient)
-          for (const from of instants)
-            assert.ok(
-              instants.filter((at) => at >= from && at < from + minutes * minute).length <= max,
-              `run ${number}: ${limit.name} is over at ${from}`,
-            )
-        }
-      }
+    assertNoneOver(limits, all, `run ${number}`)
     await after.check()
     await after.stop()
     rmSync(folder, { recursive: true, force: true })

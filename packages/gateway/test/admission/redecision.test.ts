@@ -130,60 +130,51 @@ test('a turn that another process has written stays counted, and its entry leave
   await harness.stop()
 })
 
-test('a cancelled notification leaves the queue where its record cannot be read after its turn was refused', async () => {
-  // Also one that was promoted long before its stored due time: the poller would not bring it back before that.
-  for (const isPromoted of [false, true]) {
-    const gone = (): Promise<never> =>
-      Promise.reject(new SluiceError('STORE_UNAVAILABLE', 'Gone.', { retryAfterMs: second }))
-    let onTurn: ((id: string) => Promise<void>) | undefined
-    let readsAgainAt = 0
-    const harness: Harness = await createHarness({
-      policy: { version: 1, limits: [] },
-      config: { tenants: { default: { rate: '1/10s', modules: 'unlimited' } } },
-      wrap: (store: Store) => ({
-        ...store,
-        async commit(change) {
-          const act = onTurn
-          const id = change.moves?.[0]?.before.id
-          if (act === undefined || id === undefined) return store.commit(change)
-          onTurn = undefined
-          await act(id)
-          readsAgainAt = harness.clock.now() + second
-          return store.commit(change)
-        },
-        notification(tenant, id) {
-          if (harness.clock.now() >= readsAgainAt) return store.notification(tenant, id)
-          return gone()
+test('a notification that has ended leaves the queue, in which an outdated turn has put it again', async () => {
+  const caller = { tenant: 'default', module: 'default' }
+  let cancelled: string | undefined
+  const harness: Harness = await createHarness({
+    policy: { version: 1, limits: [] },
+    config: { tenants: { default: { rate: '1/10s', modules: 'unlimited' } } },
+    parts: {
+      wrapThrottle: (state) => ({
+        ...state,
+        async turn(tenant, requests) {
+          if (cancelled !== undefined) return state.turn(tenant, requests)
+          cancelled = requests[0]!.id
+          await harness.gateway.gate.cancel(tenant, cancelled)
+          // A state that several processes share knows nothing of it any more, and lets it wait anew.
+          const passed = await state.pass(tenant, [{ ...caller, ...requests[0]! }])
+          return [{ passed: false, at: passed!.places[0]!.at }]
         },
       }),
-    })
-    await harness.post()
-    const others = isPromoted ? [await harness.post(), await harness.post(), await harness.post()] : []
-    const waiting = await harness.post()
-    for (const { id } of others) await harness.done(harness.gateway.gate.cancel('default', id))
-    onTurn = (id) => harness.gateway.gate.cancel('default', id)
-    await harness.runFor(21 * second)
-    assert.equal((await harness.notification(waiting.id)).status, 'cancelled')
-    assert.equal((await harness.post()).status, 'queued', 'nothing waits before it')
-    await harness.check()
-    await harness.stop()
-  }
+    },
+  })
+  await harness.post()
+  const waiting = await harness.post()
+  await harness.post()
+  await harness.runFor(minute)
+  assert.equal(cancelled, waiting.id)
+  assert.equal((await harness.notification(waiting.id)).status, 'cancelled')
+  assert.equal((await harness.post()).status, 'queued', 'it stands behind nobody')
+  await harness.check()
+  await harness.stop()
 })
 
-test('a cancelled notification holds no slot of its recipient where its record cannot be read after its turn was refused', async () => {
-  let onTurn: ((id: string) => Promise<void>) | undefined
+/** A gateway whose next turn is met by a cancellation; for a second after it the store answers no read of a notification. */
+async function createUnreadTurn(policy: object): Promise<{ harness: Harness; cancelAtNextTurn(): void }> {
+  let isAwaited = false
   let readsAgainAt = 0
   const harness: Harness = await createHarness({
-    policy: { version: 1, limits: [{ name: 'few', for: 'any', max: ['2/day'], over: 'delay' }] },
+    policy: { version: 1, ...policy },
     config: { tenants: { default: { rate: '1/10s', modules: 'unlimited' } } },
     wrap: (store: Store) => ({
       ...store,
       async commit(change) {
-        const act = onTurn
         const id = change.moves?.[0]?.before.id
-        if (act === undefined || id === undefined) return store.commit(change)
-        onTurn = undefined
-        await act(id)
+        if (!isAwaited || id === undefined) return store.commit(change)
+        isAwaited = false
+        await harness.gateway.gate.cancel('default', id)
         readsAgainAt = harness.clock.now() + second
         return store.commit(change)
       },
@@ -193,9 +184,38 @@ test('a cancelled notification holds no slot of its recipient where its record c
       },
     }),
   })
+  return {
+    harness,
+    cancelAtNextTurn() {
+      isAwaited = true
+    },
+  }
+}
+
+test('a cancelled notification leaves the queue where its record cannot be read after its turn was refused', async () => {
+  // Also one that was promoted long before its stored due time: the poller would not bring it back before that.
+  for (const isPromoted of [false, true]) {
+    const { harness, cancelAtNextTurn } = await createUnreadTurn({ limits: [] })
+    await harness.post()
+    const others = isPromoted ? [await harness.post(), await harness.post(), await harness.post()] : []
+    const waiting = await harness.post()
+    for (const { id } of others) await harness.done(harness.gateway.gate.cancel('default', id))
+    cancelAtNextTurn()
+    await harness.runFor(21 * second)
+    assert.equal((await harness.notification(waiting.id)).status, 'cancelled')
+    assert.equal((await harness.post()).status, 'queued', 'nothing waits before it')
+    await harness.check()
+    await harness.stop()
+  }
+})
+
+test('a cancelled notification holds no slot of its recipient where its record cannot be read after its turn was refused', async () => {
+  const { harness, cancelAtNextTurn } = await createUnreadTurn({
+    limits: [{ name: 'few', for: 'any', max: ['2/day'], over: 'delay' }],
+  })
   await harness.post()
   const waiting = await harness.post()
-  onTurn = (id) => harness.gateway.gate.cancel('default', id)
+  cancelAtNextTurn()
   await harness.runFor(21 * second)
   assert.equal((await harness.notification(waiting.id)).status, 'cancelled')
   assert.equal((await harness.post()).status, 'queued', 'the second slot of the day is free')

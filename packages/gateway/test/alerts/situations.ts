@@ -19,6 +19,18 @@ export interface Situation {
 
 const times = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index)
 
+/** Sends 60 marketing messages, and complains about half of them. */
+async function complain({ site, post }: Live): Promise<void> {
+  const sent = await Promise.all(times(60).map(() => post('email', { category: 'marketing' })))
+  await sleep(3_000)
+  const at = new Date().toISOString()
+  const events = sent.slice(0, 30).map((answer) => ({
+    ...{ type: 'complaint', at },
+    notificationId: answer.json<{ readonly notificationId: string }>().notificationId,
+  }))
+  await site.call('POST', '/api/v1/feedback', events)
+}
+
 export const situations: readonly Situation[] = [
   {
     name: 'the process is killed',
@@ -108,6 +120,18 @@ export const situations: readonly Situation[] = [
       await sandbox.behave({ odds: { fail: 1 } }, 'sms-1')
       await Promise.all(times(3).map(() => post('sms')))
     },
+  },
+  {
+    name: 'half of the recipients of a campaign complain, and its policy slows it',
+    alert: 'SluiceComplaintsSlow',
+    options: { policy: { complaints: { warnAt: '1%', pauseAt: '90%', minimumDelivered: 20 } } },
+    cause: complain,
+  },
+  {
+    name: 'half of the recipients of a campaign complain',
+    alert: 'SluiceComplaintsPause',
+    options: { policy: { complaints: { minimumDelivered: 20 } } },
+    cause: complain,
   },
   {
     name: 'another program fills the disk slowly',

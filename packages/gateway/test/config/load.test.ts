@@ -37,6 +37,7 @@ test('without a file every setting has its default', (t) => {
     store: { kind: 'sqlite', path: join(cwd, 'data/sluice.db') },
     state: { kind: 'memory' },
     queue: { kind: 'embedded' },
+    intake: [],
     deliveryLog: { kind: 'store' },
     templates: undefined,
     webSocket: {
@@ -53,7 +54,11 @@ test('without a file every setting has its default', (t) => {
     alerts: undefined,
     network: { allowPrivate: false },
     unsubscribe: { secret: undefined, keyFile: join(cwd, 'data/unsubscribe.key') },
-    retention: { answersMs: 86_400_000, notificationsMs: 31 * 86_400_000 },
+    retention: {
+      answersMs: 86_400_000,
+      notificationsMs: 31 * 86_400_000,
+      deliveryLogMs: 365 * 86_400_000,
+    },
     log: {
       level: 'info',
       recipient: 'hash',

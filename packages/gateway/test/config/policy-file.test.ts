@@ -25,7 +25,7 @@ quietHours:
   default:
     from: 22:00
     to: "8"
-complaints: { warnAt: 0.05% }
+complaints: { warnAt: 0.5% }
 `,
   })
   assert.throws(
@@ -39,7 +39,7 @@ complaints: { warnAt: 0.05% }
           'policy.yaml:5 limits[0].max[1]',
           'policy.yaml:6 limits[1].over',
           'policy.yaml:11 quietHours.default.to',
-          'policy.yaml:12 complaints',
+          'policy.yaml:12 complaints.warnAt',
         ],
       )
       return true

@@ -39,7 +39,7 @@ const refusals: readonly Refusal[] = [
     name: 'a file that is no object',
     yaml: '- a\n',
     says: [
-      'sluice.yaml:1: expected an object with http, auth, store, storeFile, state, queue, intake, deliveryLog, policy, templates, tenants, websocket, pools, limits, alerts, network, unsubscribe, retention, log, metrics; this is ["a"]',
+      'sluice.yaml:1: expected an object with http, auth, store, storeFile, state, stateFile, queue, intake, deliveryLog, deliveryLogFile, policy, templates, tenants, websocket, pools, limits, alerts, network, unsubscribe, retention, log, metrics; this is ["a"]',
     ],
   },
   {
@@ -91,9 +91,11 @@ const refusals: readonly Refusal[] = [
     says: ['sluice.yaml:1: store: expected sqlite:<path> or postgres://user@host/database'],
   },
   {
-    name: 'Redis',
+    name: 'Redis beside a store in a file',
     yaml: 'state: redis://h',
-    says: [`sluice.yaml:1: state: redis ${later}; expected memory`],
+    says: [
+      `sluice.yaml:1: state: a Redis beside a store in a file ${later}; expected store: postgres://…, or state: memory`,
+    ],
   },
   {
     name: 'RabbitMQ',
@@ -101,14 +103,16 @@ const refusals: readonly Refusal[] = [
     says: [`sluice.yaml:1: queue: amqp ${later}; expected embedded`],
   },
   {
-    name: 'Cassandra',
+    name: 'a delivery log without a keyspace',
     yaml: 'deliveryLog: cassandra://h',
-    says: [`sluice.yaml:1: deliveryLog: cassandra ${later}; expected store`],
+    says: [
+      'sluice.yaml:1: deliveryLog: expected store, or cassandra://user:password@host1,host2:9042/keyspace?dc=datacenter1 with a keyspace of lower-case letters, digits and _',
+    ],
   },
   {
     name: 'Kafka',
     yaml: 'intake: [{ kafka: "h:9092" }]',
-    says: [`sluice.yaml:1: intake: a source of notifications besides HTTP ${later}; expected an empty list`],
+    says: ['sluice.yaml:1: intake[0].topic: is missing; expected the name of a topic'],
   },
   {
     name: 'a breaker that any call would open',

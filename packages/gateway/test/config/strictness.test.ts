@@ -104,10 +104,10 @@ const refusals: readonly Refusal[] = [
   },
   {
     name: 'engines of later in variables',
-    env: { SLUICE_STORE: 'mysql://u:canary@h/d', SLUICE_STATE: 'redis://h', SLUICE_QUEUE: 'amqp://h' },
+    env: { SLUICE_STORE: 'mysql://u:canary@h/d', SLUICE_STATE: 'redis:/h', SLUICE_QUEUE: 'amqp://h' },
     says: [
       'SLUICE_STORE: expected sqlite:<path> or postgres://user@host/database',
-      `SLUICE_STATE: redis ${later}; expected memory`,
+      'SLUICE_STATE: expected memory, redis://user:password@host:6379/0 or redis-cluster://host1:6379,host2:6379',
       `SLUICE_QUEUE: amqp ${later}; expected embedded`,
     ],
   },

@@ -9,10 +9,9 @@ import { createLedger } from '../../src/ledger/ledger.ts'
 import { advance, type Move, type Notification, type Status } from '../../src/model.ts'
 import type { Change, CommitResult, Store } from '../../src/ports.ts'
 import { createEmbeddedQueue } from '../../src/queue/embedded.ts'
-import { createScheduler } from '../../src/scheduler/scheduler.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
 import { createMemoryStore } from '../../src/store/memory/memory.ts'
-import { queued, start } from './stage.ts'
+import { createLoneScheduler, queued, start } from './stage.ts'
 
 const tenant = 'acme'
 
@@ -44,18 +43,7 @@ async function setUp(
   const boundsFor = () => ({ queueMax: 1e6, waitingMax: 1e6, bytesMax: 1e9 })
   const ledger = await createLedger({ store, room: createMemoryRoom(), clock, boundsFor })
   const queue = createEmbeddedQueue({ clock })
-  const scheduler = createScheduler({
-    store,
-    ledger,
-    queue,
-    clock,
-    members: { count: () => 1, holds: () => true },
-    releaseHolds: async () => {},
-    pauseNewcomers: async () => async () => {},
-    countSuspects: async () => {},
-    unserved: { serves: () => true, bury: async () => {} },
-    onError,
-  })
+  const scheduler = createLoneScheduler({ store, ledger, queue, clock, onError })
   await scheduler.start({ resume: async () => {}, closeDigest: async () => {} })
   const inFlight = new InFlightCounter()
   /** Notifications that hold an instant of the limits. */

@@ -70,7 +70,7 @@ test('a slot that cannot be given back is reported and does not end the process'
 test('an opt-out saved while the limits are asked keeps a notification from being sent', async (t) => {
   const optsOut = { tenant: 'acme', id: 'to-x' } as Recipient
   const stage = await createStage(t, {
-    rules: { mayReceive: (_, recipient) => recipient !== optsOut },
+    rules: { suppression: (_, recipient) => (recipient === optsOut ? 'opted_out' : undefined) },
     whileFiring: () => stage.save(optsOut),
   })
   await stage.queue(queued('x'), queued('y'))
@@ -137,7 +137,7 @@ test('no call is made under a right that has ended: the notification asks for an
 test('expired, opted-out and offline notifications are not fired, and each ends on record', async (t) => {
   const stage = await createStage(t, {
     rules: {
-      mayReceive: ({ id }) => id !== 'out',
+      suppression: ({ id }) => (id === 'out' ? 'opted_out' : undefined),
       away: {
         channel: 'email',
         // Another process may have to be asked.
@@ -294,7 +294,7 @@ test('a notification whose recipient another process has changed is not called b
       reads += 1
       return { tenant: 'acme', id, ...(reads > 1 ? { optOuts: [{ category: 'product' }] } : {}) }
     },
-    rules: { mayReceive: (_, recipient) => recipient?.optOuts === undefined },
+    rules: { suppression: (_, recipient) => (recipient?.optOuts === undefined ? undefined : 'opted_out') },
     wrapLedger: (ledger) => ({
       ...ledger,
       async begin(of) {

@@ -118,6 +118,22 @@ export function queued(id: string, more: Partial<Notification> = {}): Notificati
   }
 }
 
+type SchedulerParts = Parameters<typeof createScheduler>[0]
+
+/** A scheduler of one process in which nothing is held, suspected or without a pool. */
+export function createLoneScheduler(
+  parts: Pick<SchedulerParts, 'store' | 'ledger' | 'queue' | 'clock' | 'onError'>,
+): ReturnType<typeof createScheduler> {
+  return createScheduler({
+    ...parts,
+    members: { count: () => 1, holds: () => true },
+    releaseHolds: async () => {},
+    pauseNewcomers: async () => async () => {},
+    countSuspects: async () => {},
+    unserved: { serves: () => true, bury: async () => {} },
+  })
+}
+
 export async function createStage(t: TestContext, options: StageOptions = {}): Promise<Stage> {
   const { rates = ['', '', ''], limits = {}, answer = () => delivered } = options
   const clock = createVirtualClock(start)
@@ -158,18 +174,7 @@ export async function createStage(t: TestContext, options: StageOptions = {}): P
     },
   } as unknown as Parameters<typeof createDispatcher>[0]['limiter']
 
-  const scheduler = createScheduler({
-    store,
-    ledger,
-    queue,
-    clock,
-    members: { count: () => 1, holds: () => true },
-    releaseHolds: async () => {},
-    pauseNewcomers: async () => async () => {},
-    countSuspects: async () => {},
-    unserved: { serves: () => true, bury: async () => {} },
-    onError,
-  })
+  const scheduler = createLoneScheduler({ store, ledger, queue, clock, onError })
 
   const provider: Provider = {
     name: 'scripted',
@@ -201,7 +206,7 @@ export async function createStage(t: TestContext, options: StageOptions = {}): P
   const dispatcher = createDispatcher({
     routes: [new Route([pool])],
     rules: {
-      mayReceive: () => true,
+      suppression: () => undefined,
       quietAt: () => undefined,
       policyVersion: () => 'one',
       isHeld: () => false,

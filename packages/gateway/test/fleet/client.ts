@@ -18,7 +18,7 @@ import {
 } from './settings.ts'
 import type { World } from './world.ts'
 
-export type Kind =
+type Kind =
   | 'post'
   | 'batch'
   | 'job'
@@ -243,13 +243,15 @@ export function createClient(world: World, settings: Settings, open: () => Open 
       note(exchange)
       again()
     })
-    const work = ask(exchange, entrance).then(
-      (response) => response,
-      (error: unknown) => {
-        world.violate('program', `${kind} threw ${error instanceof Error ? error.stack : String(error)}`)
-        return { status: 500 }
-      },
-    )
+    const work = new Promise<Response>((resolve) => {
+      // A process that is paused reads it later.
+      process.run(() => {
+        ask(exchange, entrance).then(resolve, (error: unknown) => {
+          world.violate('program', `${kind} threw ${error instanceof Error ? error.stack : String(error)}`)
+          resolve({ status: 500 })
+        })
+      })
+    })
     underWay.add(work)
     void work.then((response) => {
       underWay.delete(work)

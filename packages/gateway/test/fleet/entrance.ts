@@ -11,11 +11,12 @@ import type { Gateway } from '../../src/gateway.ts'
 import { type Answer, createIdempotency, type Keep } from '../../src/http/idempotency.ts'
 import { createRecipientEditor } from '../../src/http/recipient-editor.ts'
 import type { Draft, Recipient } from '../../src/model.ts'
+import type { Once } from '../../src/once-port.ts'
 import type { Clock, JobWork } from '../../src/ports.ts'
 import type { Admitted, Caller } from '../../src/stages.ts'
 import type { HoldPlan } from './settings.ts'
 
-export interface Accepted {
+interface Accepted {
   readonly id: string
   readonly status: string
   /** It was queued behind the limit of its tenant or module: 429. */
@@ -52,9 +53,13 @@ interface Body {
   readonly job?: string
 }
 
-export function createEntrance(gateway: Gateway, clock: Clock): Entrance {
+export function createEntrance(
+  gateway: Gateway,
+  clock: Clock,
+  inProgress: Once = createMemoryOnce(),
+): Entrance {
   const { gate, jobs, store, erase, holds } = gateway
-  const idempotency = createIdempotency({ store, once: createMemoryOnce(), clock })
+  const idempotency = createIdempotency({ store, once: inProgress, clock })
   const editor = createRecipientEditor({ gate, store })
 
   async function answered(work: () => Promise<Response>): Promise<Response> {

@@ -7,7 +7,7 @@ import type { Settings } from './settings.ts'
 import type { World } from './world.ts'
 
 /** Where a kill meets the call at which it strikes. */
-export type Moment = 'before' | 'performed' | 'answered'
+type Moment = 'before' | 'performed' | 'answered'
 
 /** The fate of one call of a port. */
 export interface Fate {

@@ -1,6 +1,7 @@
 /**
  * The gateway in the fleet simulator: kills at any await, delays and failures at every port, pauses, steps of the wall
- * clock. Here 60 seeds; `npm run check:fleet -- --seeds 1000` runs more, on all cores.
+ * clock. Here 60 seeds; `npm run check:fleet -- --seeds 1000` runs more, on all cores. Several
+ * gateways at once: gateways.test.ts.
  */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -8,9 +9,9 @@ import { test } from 'node:test'
 import { testSeed } from '../harness.ts'
 import { runFleet } from './fleet.ts'
 import { sabotages } from './sabotages.ts'
+import { steps } from './steps.ts'
 
 const seeds = 60
-
 test(`${seeds} seeds of kills, delays and failures at every port break no invariant`, async (t) => {
   const first = (testSeed - 1) * seeds + 1
   t.diagnostic(`seeds ${first} to ${first + seeds - 1}`)
@@ -35,5 +36,12 @@ test('each sabotage fits the line of the source that it replaces', () => {
     const source = readFileSync(new URL(`../../src/${file}`, import.meta.url), 'utf8')
     assert.equal(source.split(from).length, 2, `${name}: ${file} has the line once`)
     assert.notEqual(from, to, name)
+  }
+})
+
+test('each step on real engines names a test, and its figures are read there', () => {
+  for (const { name, file, env = {} } of steps) {
+    const source = readFileSync(new URL(`../${file}`, import.meta.url), 'utf8')
+    for (const variable of Object.keys(env)) assert.ok(source.includes(variable), `${name}: ${variable}`)
   }
 })

@@ -1,6 +1,6 @@
 /**
- * Runs a whole gateway, one process after the other, over a record and a provider that outlive them, by one seed. The
- * oracles watch what crosses its borders; they share no code with it.
+ * Runs whole gateways over a record and a provider that outlive them, by one seed: one process after the other, or several
+ * side by side that share the limits. The oracles watch what crosses their borders; they share no code with them.
  */
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -22,7 +22,7 @@ import { configOf, downMsMax, policyOf, type Settings, second, settingsOf } from
 import { createSimService } from './sim-provider.ts'
 import { createSimRecord } from './sim-record.ts'
 import { wired } from './wires.ts'
-import { createWorld, type Violation } from './world.ts'
+import { createWorld, type Violation, type World } from './world.ts'
 
 export interface RunResult {
   readonly seed: number
@@ -79,12 +79,12 @@ const beside = new Set(['notification', 'list', 'deadLetters', 'jobWork', 'jobMe
 const throttleDirect = ['isLimited', 'start', 'stop']
 const storeDirect = ['mayHave', 'claimedUntil', 'close']
 
-const wordless: Templates = { has: () => true, hasSubject: () => true, render: () => ({ text: '' }) }
+export const wordless: Templates = { has: () => true, hasSubject: () => true, render: () => ({ text: '' }) }
 
 /** How long a run goes on after the traffic until everything has come to its end, ms of virtual time. */
-const tailMsMax = 8_000 * second
+export const tailMsMax = 8_000 * second
 /** A graceful stop ends after this, as `http.drainMs`. */
-const drainMs = 30 * second
+export const drainMs = 30 * second
 
 export async function runFleet(seed: number, options: RunOptions = {}): Promise<RunResult> {
   const { without = new Set<string>(), settings = settingsOf(seed) } = options
@@ -263,10 +263,7 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
       else hold()
     })
 
-  const onRejection = (error: unknown): void => {
-    world.violate('program', `unhandled rejection: ${error instanceof Error ? error.stack : String(error)}`)
-  }
-  globalThis.process.on('unhandledRejection', onRejection)
+  const offRejection = onRejection(world)
   try {
     boot()
     client.start()
@@ -297,8 +294,17 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
     }
   } finally {
     endMemoryWatch()
-    globalThis.process.off('unhandledRejection', onRejection)
+    offRejection()
   }
+}
+
+/** Shows a rejection that nobody handles; the returned function ends it. */
+export function onRejection(world: World): () => void {
+  const listener = (error: unknown): void => {
+    world.violate('program', `unhandled rejection: ${error instanceof Error ? error.stack : String(error)}`)
+  }
+  process.on('unhandledRejection', listener)
+  return () => void process.off('unhandledRejection', listener)
 }
 
 /** A preview reserves nothing: when it is answered late, the client is told what was so. */
@@ -311,7 +317,7 @@ const stateExceptions = {
 } as const
 const queueDirect = ['giveBack', 'pull', 'subscribe', 'size', 'critical', 'oldest', 'takeOverdue', 'close']
 
-function configured(settings: Settings, process: number): Config {
+export function configured(settings: Settings, process: number): Config {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-fleet-'))
   try {
     const path = join(folder, 'sluice.yaml')

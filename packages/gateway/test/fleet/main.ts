@@ -3,15 +3,19 @@
  * command that repeats it, and tries the sabotages.
  */
 import { spawn } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { misused, readArguments } from '../../../../scripts/runner/arguments.ts'
+import { startRedis } from '../../../../scripts/services/redis.ts'
 import { didYouMean } from '../../src/config/suggestion.ts'
-import { runFleet } from './fleet.ts'
+import { type RunOptions, type RunResult, runFleet } from './fleet.ts'
+import { runGateways } from './gateways.ts'
 import { sabotages } from './sabotages.ts'
 import { shrink } from './shrink.ts'
+import { closeServer } from './sim-server.ts'
+import { runStep, steps } from './steps.ts'
 
 /** Seeds within which each sabotage must be found. */
 const sabotageSeedsMax = 400
@@ -30,6 +34,9 @@ Runs whole gateways in virtual time under seeded kills, delays and failures at e
   --seed <number>    run one seed; where it fails, write its trace and name the faults that the failure needs
   --trace <file>     write the trace of that seed, whether it fails or not
   --calls            with every call of a port in the trace
+  --gateways <n>     run so many gateways at once, 1 to 4, over one record and a real Redis (1)
+  --list             name the steps on real engines
+  --step <name>      run one of them with its full figures; those in the environment go before
   --sabotage [name]  try each one-line sabotage, or this one: the oracles must find it`
 
 const { values, positionals } = readArguments(
@@ -40,10 +47,15 @@ const { values, positionals } = readArguments(
     seed: { type: 'string' },
     trace: { type: 'string' },
     calls: { type: 'boolean', default: false },
+    gateways: { type: 'string', default: '1' },
+    /** The Redis of a worker. */
+    redis: { type: 'string' },
     sabotage: { type: 'boolean', default: false },
     /** A worker prints a line for each failed seed, and ends at the first one where that is enough. */
     worker: { type: 'boolean', default: false },
-    step: { type: 'string', default: '1' },
+    stride: { type: 'string', default: '1' },
+    step: { type: 'string' },
+    list: { type: 'boolean', default: false },
     first: { type: 'boolean', default: false },
   },
   { allowPositionals: true },
@@ -52,20 +64,58 @@ const names = sabotages.map(({ name }) => name)
 for (const name of positionals)
   if (!values.sabotage || !names.includes(name))
     misused(usage, `there is no sabotage called ${name}${didYouMean(name, names)}`)
-for (const name of ['seeds', 'from', 'seed', 'step'] as const)
+for (const name of ['seeds', 'from', 'seed', 'stride'] as const)
   if (values[name] !== undefined && !/^[1-9]\d*$/.test(values[name]))
     misused(usage, `--${name} wants a number from 1, not "${values[name]}"`)
+if (!/^[1-4]$/.test(values.gateways))
+  misused(usage, `--gateways wants a number from 1 to 4, not "${values.gateways}"`)
+const step = steps.find(({ name }) => name === values.step)
+if (values.step !== undefined && step === undefined) {
+  const known = steps.map(({ name }) => name)
+  misused(usage, `there is no step called ${values.step}${didYouMean(values.step, known)}; --list names them`)
+}
 const from = Number(values.from)
+const gateways = Number(values.gateways)
+/** A Redis of this command, which its workers share. */
+const needsRedis = gateways > 1 || values.sabotage
+const redis = needsRedis && values.redis === undefined ? await startSimRedis() : undefined
+const redisUrl = values.redis ?? redis?.url ?? ''
 
-if (values.worker) await work()
-else if (values.seed !== undefined) await one(Number(values.seed))
-else if (values.sabotage) await sabotageAll()
-else await many(Number(values.seeds ?? 100))
+try {
+  if (values.list) for (const { name, shows } of steps) console.log(`${name.padEnd(22)} ${shows}`)
+  else if (step !== undefined) process.exitCode = (await runStep(step)) ? 0 : 1
+  else if (values.worker) await work()
+  else if (values.seed !== undefined) await one(Number(values.seed))
+  else if (values.sabotage) await sabotageAll()
+  else await many(Number(values.seeds ?? 100))
+} finally {
+  closeServer()
+  await redis?.stop()
+}
+
+/** A socket of the file system costs half of what loopback does. */
+async function startSimRedis(): Promise<{ readonly url: string; stop(): Promise<void> }> {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-fleet-redis-'))
+  const url = join(folder, 'redis.sock')
+  const { stop } = await startRedis({ args: ['--unixsocket', url, '--appendonly', 'no'] })
+  return {
+    url,
+    async stop() {
+      await stop()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Runs one seed: of one gateway, or of several. */
+function run(seed: number, options: RunOptions = {}, of = gateways): Promise<RunResult> {
+  return of === 1 ? runFleet(seed, options) : runGateways(seed, { ...options, gateways: of, redisUrl })
+}
 
 async function work(): Promise<void> {
-  const step = Number(values.step)
-  for (let seed = from; seed < from + Number(values.seeds) * step; seed += step) {
-    const { violations, figures } = await runFleet(seed)
+  const stride = Number(values.stride)
+  for (let seed = from; seed < from + Number(values.seeds) * stride; seed += stride) {
+    const { violations, figures } = await run(seed)
     console.log(JSON.stringify({ seed, figures, violation: violations[0] }))
     if (values.first && violations.length > 0) return
   }
@@ -73,8 +123,7 @@ async function work(): Promise<void> {
 
 async function one(seed: number): Promise<void> {
   const began = performance.now()
-  const run = await runFleet(seed, { isVerbose: values.calls })
-  const { violations, lines, traceHash, struck, figures } = run
+  const { violations, lines, traceHash, struck, figures } = await run(seed, { isVerbose: values.calls })
   const tookMs = Math.round(performance.now() - began)
   console.log(`seed ${seed}: ${JSON.stringify(figures)}, trace ${traceHash}, ${tookMs} ms`)
   const file =
@@ -85,7 +134,7 @@ async function one(seed: number): Promise<void> {
   }
   if (violations.length === 0) return
   for (const { at, invariant, detail } of violations) console.log(`  ${at} ms: ${invariant}: ${detail}`)
-  const needed = await shrink(seed, violations[0]!.invariant, struck)
+  const needed = await shrink(violations[0]!.invariant, struck, (without) => run(seed, { without }))
   console.log(`  it needs ${needed.length} of ${struck.length} faults: ${needed.join(', ')}`)
   process.exitCode = 1
 }
@@ -96,6 +145,7 @@ async function spread(
   options: {
     readonly first?: boolean
     readonly sabotage?: string
+    readonly gateways?: number
     readonly onFailure?: (failure: Failure) => void
   },
 ): Promise<{ readonly ran: number; readonly failures: readonly Failure[] }> {
@@ -108,10 +158,13 @@ async function spread(
       '--worker',
       '--from',
       String(from + index),
-      '--step',
+      '--stride',
       String(workers),
       '--seeds',
       String(seeds),
+      '--gateways',
+      String(options.gateways ?? gateways),
+      ...(redisUrl === '' ? [] : ['--redis', redisUrl]),
     ]
     const hook = new URL('./sabotage-hook.ts', import.meta.url).href
     const child = spawn(
@@ -154,7 +207,7 @@ async function many(count: number): Promise<void> {
   const began = performance.now()
   const onFailure = ({ seed, invariant, detail }: Failure): void => {
     console.log(`seed ${seed}: ${invariant}: ${detail}`)
-    console.log(`  npm run check:fleet -- --seed ${seed}`)
+    console.log(`  npm run check:fleet -- ${gateways === 1 ? '' : `--gateways ${gateways} `}--seed ${seed}`)
   }
   const { ran, failures } = await spread(count, { onFailure })
   const seconds = Math.round((performance.now() - began) / 1_000)
@@ -165,17 +218,22 @@ async function many(count: number): Promise<void> {
 async function sabotageAll(): Promise<void> {
   for (const name of positionals.length > 0 ? positionals : names) {
     const began = performance.now()
+    const { gateways: most = 1 } = sabotages.find((each) => each.name === name)!
     const { ran, failures } = await spread(Number(values.seeds ?? sabotageSeedsMax), {
       first: true,
       sabotage: name,
+      gateways: Math.max(most, gateways),
     })
     const seconds = Math.round((performance.now() - began) / 1_000)
     const [first] = failures
-    const found =
-      first === undefined ? 'NOT FOUND' : `seed ${first.seed}: ${first.invariant}: ${first.detail}`
+    // A worker that could not run has found nothing.
+    const isFound = first !== undefined && first.seed > 0
+    const found = !isFound
+      ? `NOT FOUND ${first?.detail ?? ''}`
+      : `seed ${first.seed}: ${first.invariant}: ${first.detail}`
     console.log(
       `${name.padEnd(34)} ${String(ran).padStart(4)} seeds ${String(seconds).padStart(4)} s  ${found}`,
     )
-    if (first === undefined) process.exitCode = 1
+    if (!isFound) process.exitCode = 1
   }
 }

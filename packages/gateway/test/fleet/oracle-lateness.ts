@@ -1,9 +1,10 @@
 /**
  * Finds calls that were made too late. For each one it searches, by trying, the earliest instant at which neither what the
- * recipient got nor what the accounts carried before stood in its way; a call much later than that had no reason to
- * wait. It looks only where nothing disturbs the run, and where no place became free meanwhile.
+ * recipient got nor what the accounts carried before stood in its way, nor an instant that another one had been promised
+ * earlier; a call much later than that had no reason to wait. It looks only where nothing disturbs the run, and where no place became free meanwhile.
  */
 import type { Notification } from '../../src/model.ts'
+import type { Change } from '../../src/ports.ts'
 import type { Exchange } from './client.ts'
 import { actorsOf, type Watched } from './oracle.ts'
 import type { Calm } from './oracle-calm.ts'
@@ -24,11 +25,33 @@ export interface WatchedLateness {
 }
 
 export function watchLateness(
-  { world, settings, client, service }: Watched,
+  { world, settings, client, service, record }: Watched,
   { rows }: WatchedRecord,
   calm: Calm,
 ): WatchedLateness {
   let looked = 0
+  /** The instants that were promised to each notification, with those at which they were written, oldest first. */
+  const promises = new Map<string, { readonly from: number; readonly dueAt: number }[]>()
+  record.observers.add(({ method, args }) => {
+    if (method !== 'commit') return
+    const { accept = [], moves = [] } = args[0] as Change
+    for (const { id, status, dueAt } of [...accept, ...moves.map(({ after }) => after)]) {
+      const own = promises.get(id) ?? []
+      if (status === 'scheduled') own.push({ from: world.now(), dueAt })
+      promises.set(id, own)
+    }
+  })
+
+  /**
+   * Lists what had been promised at an instant to those that left after a call, or with it. One that left a moment late
+   * leaves no room between itself and such a promise, and nobody is moved to a later instant for a newcomer.
+   */
+  function promisedTo(others: readonly Call[], at: number): readonly number[] {
+    return others.flatMap(({ message: { id } }) => {
+      const last = promises.get(id)?.findLast(({ from }) => from <= at)
+      return last === undefined || last.dueAt < at ? [] : [last.dueAt]
+    })
+  }
 
   const keysOf = ({ message }: Call): readonly { readonly rule: LimitRule; readonly key: string }[] =>
     limitsOf(settings, 1)
@@ -107,18 +130,26 @@ export function watchLateness(
     const ready = row && readyAt(call, row, told)
     if (row === undefined || ready === undefined || ready >= call.at) return
     if (!calm.isCalm(ready - second, call.at) || hasFreed(row, ready - second, call.at)) return
-    const before = service.calls.filter(({ at }) => at < call.at)
-    const limits = keysOf(call).map(({ rule, key }) => ({
-      rule,
-      made: before.filter((each) => keysOf(each).some((other) => other.key === key)).map(({ at }) => at),
-    }))
+    const limits = keysOf(call).map(({ rule, key }) => {
+      const others = service.calls.filter(
+        (each) => each !== call && keysOf(each).some((other) => other.key === key),
+      )
+      return {
+        rule,
+        made: others.filter(({ at }) => at < call.at).map(({ at }) => at),
+        promised: promisedTo(
+          others.filter(({ at }) => at >= call.at),
+          ready,
+        ),
+      }
+    })
     const instants = limits.flatMap(({ rule: { windowMs, minGapMs = 0 }, made }) =>
       made.flatMap((at) => [at + windowMs + marginMs, at + minGapMs + marginMs]),
     )
     const earliest = [ready, ...instants]
       .filter((at) => at >= ready)
       .sort((a, b) => a - b)
-      .find((at) => limits.every(({ rule, made }) => fits(rule, made, at)))
+      .find((at) => limits.every(({ rule, made, promised }) => fits(rule, [...made, ...promised], at)))
     if (earliest === undefined || !isIdle(Math.min(earliest, call.at), call.at)) return
     looked += 1
     if (call.at - earliest > lateMsMax)

@@ -29,7 +29,8 @@ export function watchRates({ world, settings, client }: Watched, { rows }: Watch
     // A critical one counts and is not held up; a digest was counted by its items.
     if (priority === 'critical' || actors !== undefined || row.job !== undefined) return undefined
     const reason = row.timeline[1]?.reason
-    const hasWaited = reason === 'tenant_limit' || reason === 'module_limit'
+    // One that was accepted while the limits could not be asked counts when it is decided.
+    const hasWaited = reason === 'tenant_limit' || reason === 'module_limit' || reason === 'state_unavailable'
     // A turn that was refused is taken again, and counts from the first time: only the later one is on record.
     if (hasWaited)
       return !isRefusing(settings) && turnedAt !== undefined

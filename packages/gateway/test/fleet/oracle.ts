@@ -12,7 +12,7 @@ export interface Watched {
   readonly settings: Settings
   readonly client: Client
   readonly service: SimService
-  readonly record: SimRecord
+  readonly record: Pick<SimRecord, 'observers'>
   readonly machine: Machine
 }
 

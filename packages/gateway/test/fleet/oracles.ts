@@ -15,12 +15,12 @@ import { watchWindows } from './oracle-windows.ts'
 import type { Death, SimProcess } from './process.ts'
 import { actors, recipients, second, tenants } from './settings.ts'
 
-export interface Oracles {
+export interface Oracles<Open> {
   died(process: number, how: Death): void
   /** True if nothing waits any more. */
   isQuiet(): boolean
-  /** Looks at a gateway in which everything has come to its end. */
-  calm(open: Living | undefined): Promise<void>
+  /** Looks at the gateways in which everything has come to its end. */
+  calm(open: Open): Promise<void>
   end(): void
   accepted(): number
   /** Calls whose earliest instant was searched. */
@@ -28,7 +28,7 @@ export interface Oracles {
 }
 
 /** A process that takes requests, with its gateway. */
-export interface Living {
+interface Living {
   readonly process: SimProcess
   readonly gateway: Gateway
 }
@@ -66,18 +66,15 @@ const timersMax = 8
 /** A request of a calm run is answered within this, ms. */
 const answerMsMax = 60 * second
 
-export function createOracles(watched: Watched): Oracles {
+/** Oracles of what one gateway and several promise alike. */
+function createCommon(watched: Watched) {
   const { world, client } = watched
   watchWindows(watched)
-  watchAccounts(watched)
   watchHolds(watched)
   const record = watchRecord(watched)
   const told = watchClient(watched, record)
   const rates = watchRates(watched, record)
-  const calm = createCalm(world, watched.settings)
-  const order = watchOrder(watched, record, calm)
-  const lateness = watchLateness(watched, record, calm)
-  const { rows, jobs, others } = record
+  const { rows, jobs } = record
 
   const unsettled = () => [...rows.values()].filter((row) => !hasEnded(row))
   const overdue = () => client.waiting().filter(({ sentAt }) => sentAt + answerMsMax < world.now())
@@ -93,6 +90,56 @@ export function createOracles(watched: Watched): Oracles {
       if (members > total) world.violate('10 job', `job ${id} of ${total} has ${members} notifications`)
     }
   }
+
+  function checkCancelled(): void {
+    for (const [id] of told.cancelled) {
+      const { status } = rows.get(id) ?? {}
+      if (status !== 'cancelled')
+        world.violate('5 cancelled', `${id} was answered 204 and ended as ${status}`)
+    }
+  }
+
+  return {
+    record,
+    told,
+    unsettled,
+    checkEnds,
+    isQuiet: () =>
+      unsettled().length === 0 &&
+      client.waiting().length === 0 &&
+      [...jobs.values()].every(({ status }) => status !== 'running'),
+    end() {
+      rates.check(told.told)
+      checkCancelled()
+    },
+  }
+}
+
+/** The oracles of several gateways over one record. */
+export function createFleetOracles(watched: Watched): Oracles<readonly Living[]> {
+  const { world } = watched
+  const common = createCommon(watched)
+  return {
+    died: (process) => common.told.died(process),
+    isQuiet: common.isQuiet,
+    async calm(living) {
+      common.checkEnds()
+      if (living.length === 0) world.violate('3 start', 'no process has started')
+    },
+    end: common.end,
+    accepted: () => common.told.told.size,
+    lookedAt: () => 0,
+  }
+}
+
+export function createOracles(watched: Watched): Oracles<Living | undefined> {
+  const { world, client } = watched
+  watchAccounts(watched)
+  const { record, told, unsettled, ...common } = createCommon(watched)
+  const calm = createCalm(world, watched.settings)
+  const order = watchOrder(watched, record, calm)
+  const lateness = watchLateness(watched, record, calm)
+  const { rows, jobs, others } = record
 
   function checkCounts({ ledger }: Gateway): void {
     const counts = ledger.counts()
@@ -129,12 +176,9 @@ export function createOracles(watched: Watched): Oracles {
       told.died(process)
       calm.died()
     },
-    isQuiet: () =>
-      unsettled().length === 0 &&
-      client.waiting().length === 0 &&
-      [...jobs.values()].every(({ status }) => status !== 'running'),
+    isQuiet: common.isQuiet,
     async calm(open) {
-      checkEnds()
+      common.checkEnds()
       if (open === undefined) world.violate('3 start', 'no process has started')
       else {
         checkCounts(open.gateway)
@@ -142,14 +186,9 @@ export function createOracles(watched: Watched): Oracles {
       }
     },
     end() {
-      rates.check(told.told)
+      common.end()
       order.check(told.told)
       lateness.check(told.told)
-      for (const [id] of told.cancelled) {
-        const { status } = rows.get(id) ?? {}
-        if (status !== 'cancelled')
-          world.violate('5 cancelled', `${id} was answered 204 and ended as ${status}`)
-      }
     },
     accepted: () => told.told.size,
     lookedAt: () => lateness.looked(),

@@ -4,6 +4,7 @@
  * up, and time goes on.
  */
 import { lineAt, type SystemClock } from '../../src/adapters/clock.ts'
+import { runIn } from './sim-timers.ts'
 import type { World } from './world.ts'
 
 /** The machine on which the processes run, one after the other: its wall clock is stepped, and outlives them. */
@@ -40,7 +41,7 @@ export class SimProcess {
   /** Runs what has arrived at the process: at once, after its pause, or never. */
   run(callback: () => void): void {
     if (this.death !== undefined) return
-    if (this.#pausedUntil === undefined) callback()
+    if (this.#pausedUntil === undefined) runIn(this, callback)
     else this.#piled.push(callback)
   }
 
@@ -125,7 +126,7 @@ function createProcessClock(process: SimProcess, machine: Machine): SystemClock 
         isArmed = false
       }
       // A timer of Node takes a millisecond at least.
-      const cancel = world.at(Math.max(instant - lineAheadMs, world.now() + 1), () => {
+      const cancel = world.at(Math.max(Math.ceil(instant - lineAheadMs), world.now() + 1), () => {
         end()
         process.run(callback)
       })

@@ -2,16 +2,10 @@
  * One-line sabotages of the protocol. Each stands for a mistake that is easily made; `npm run check:fleet -- --sabotage`
  * tries each, and the oracles must find it.
  */
-export interface Sabotage {
-  readonly name: string
-  /** Path within packages/gateway/src. */
-  readonly file: string
-  /** Occurs once in the file. */
-  readonly from: string
-  readonly to: string
-}
+import { fleetSabotages } from './fleet-sabotages.ts'
+import type { Sabotage } from './sabotage.ts'
 
-export const sabotages: readonly Sabotage[] = [
+const ofOne: readonly Sabotage[] = [
   {
     name: 'lost-commit-taken-for-refused',
     file: 'ledger/ledger.ts',
@@ -39,14 +33,8 @@ export const sabotages: readonly Sabotage[] = [
   {
     name: 'no-opt-out-before-the-call',
     file: 'delivery/send-checks.ts',
-    from: 'if (!rules.mayReceive(notification, recipient)) return optedOut',
-    to: 'if (now < 0) return optedOut',
-  },
-  {
-    name: 'no-count-of-late-calls',
-    file: 'delivery/in-flight-sends.ts',
-    from: 'await inFlightSend.countLate(now)',
-    to: 'void inFlightSend',
+    from: 'if (reason !== undefined) return suppressed',
+    to: 'if (now < 0) return suppressed',
   },
   {
     name: 'late-call-forgotten-before-counted',
@@ -183,7 +171,7 @@ export const sabotages: readonly Sabotage[] = [
   {
     name: 'passed-at-its-creation',
     file: 'admission/candidate.ts',
-    from: 'if (at > notification.createdAt + passSlackMs)',
+    from: 'if (Math.abs(at - notification.createdAt) > passSlackMs)',
     to: 'if (at < 0)',
   },
   {
@@ -201,8 +189,8 @@ export const sabotages: readonly Sabotage[] = [
   {
     name: 'hold-not-on-record',
     file: 'ledger/operator-holds.ts',
-    from: 'for (const hold of await store.holds()) holds.set(hold.name, hold)',
-    to: 'await store.holds()',
+    from: 'for (const hold of await recorded()) holds.set(hold.name, hold)',
+    to: 'await recorded()',
   },
   {
     name: 'hold-not-asked-before-the-call',
@@ -229,3 +217,6 @@ export const sabotages: readonly Sabotage[] = [
     to: 'scheduler.place([before])',
   },
 ]
+
+/** All sabotages: of one gateway, and of what holds between several. */
+export const sabotages: readonly Sabotage[] = [...ofOne, ...fleetSabotages]

@@ -29,7 +29,7 @@ export interface RateRule {
   readonly windowMs: number
 }
 
-export interface AccountRule {
+interface AccountRule {
   readonly id: string
   readonly windows: readonly { readonly max: number; readonly windowMs: number }[]
 }

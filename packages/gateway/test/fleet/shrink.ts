@@ -1,21 +1,21 @@
 /** Leaves out one fault after the other, halves first, as long as the same invariant is broken. */
-import { runFleet } from './fleet.ts'
+import type { RunResult } from './fleet.ts'
 
 /** Runs that shrinking may take. */
 const runsMax = 400
 
 /** Returns the faults without which the invariant holds. */
 export async function shrink(
-  seed: number,
   invariant: string,
   struck: readonly string[],
+  runWithout: (without: ReadonlySet<string>) => Promise<RunResult>,
 ): Promise<readonly string[]> {
   let runs = 0
   const without = new Set<string>()
 
   async function isBrokenWithout(some: readonly string[]): Promise<boolean> {
     runs += 1
-    const { violations } = await runFleet(seed, { without: new Set([...without, ...some]) })
+    const { violations } = await runWithout(new Set([...without, ...some]))
     return violations.some((violation) => violation.invariant === invariant)
   }
 

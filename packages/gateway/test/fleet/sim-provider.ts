@@ -10,7 +10,7 @@ import type { Settings } from './settings.ts'
 import type { World } from './world.ts'
 
 /** The fate of a call that was written. */
-export type Fate = 'deliver' | 'limit' | 'fail' | 'hang' | 'lose'
+type Fate = 'deliver' | 'limit' | 'fail' | 'hang' | 'lose'
 
 /** One call as the service saw it. */
 export interface Call {

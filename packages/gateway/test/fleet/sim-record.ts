@@ -10,13 +10,13 @@ import { createMemoryStore } from '../../src/store/memory/memory.ts'
 
 type Write = 'commit' | 'beginErasure' | 'erase' | 'keepTimeLine' | 'prune'
 
-export interface JournalEntry {
+interface JournalEntry {
   readonly method: Write
   readonly args: readonly unknown[]
 }
 
 /** Sees a write once it is on record. */
-export type Observer = (entry: JournalEntry) => void
+type Observer = (entry: JournalEntry) => void
 
 const writes: ReadonlySet<string> = new Set<Write>([
   'commit',

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto'
 import { Heap } from '../../src/heap.ts'
 
-export interface TraceEvent {
+interface TraceEvent {
   readonly kind: string
   readonly [field: string]: unknown
 }
@@ -28,6 +28,8 @@ export interface World {
   at(instant: number, callback: () => void): () => void
   soon(callback: () => void): void
   run(untilMs: number): Promise<void>
+  /** Lets the run wait for an answer of an engine outside of it: it arrives at the instant of its question. */
+  outside<T>(work: Promise<T>): Promise<T>
   /** Uniform in [0, 1): depends on the seed and the key alone, so that one fault less leaves the other draws as they are. */
   draw(key: string): number
   /** Draws a whole number from `least` to `most`. */
@@ -51,6 +53,9 @@ export function createWorld(seed: number, start: number, isVerbose: boolean): Wo
   const events = new Heap<{ callback: (() => void) | undefined }>()
   let now = start
   let ran = 0
+  /** Questions outside of the run that are not answered. */
+  let asked = 0
+  let onAnswered = (): void => {}
   const lines: string[] = []
   const violations: Violation[] = []
   const draw = (key: string): number => drawOf(seed, key)
@@ -66,7 +71,7 @@ export function createWorld(seed: number, start: number, isVerbose: boolean): Wo
 
   /** Runs one event after the other; as in Node, whatever a callback resolves continues before the next callback. */
   async function run(until: number): Promise<void> {
-    await turn()
+    await turns()
     while (events.leastKey !== undefined && events.leastKey <= until) {
       now = events.leastKey
       ran += 1
@@ -75,9 +80,30 @@ export function createWorld(seed: number, start: number, isVerbose: boolean): Wo
       const { callback } = events.pop()!
       if (callback === undefined) continue
       callback()
-      await turn()
+      await turns()
     }
     now = Math.max(now, until)
+  }
+
+  /** Waits until nothing continues any more, and every question outside of the run has been answered. */
+  async function turns(): Promise<void> {
+    await turn()
+    while (asked > 0) {
+      await new Promise<void>((resolve) => {
+        onAnswered = resolve
+      })
+      await turn()
+    }
+  }
+
+  function outside<T>(work: Promise<T>): Promise<T> {
+    asked += 1
+    const answered = (): void => {
+      asked -= 1
+      if (asked === 0) onAnswered()
+    }
+    work.then(answered, answered)
+    return work
   }
 
   const world: World = {
@@ -89,6 +115,7 @@ export function createWorld(seed: number, start: number, isVerbose: boolean): Wo
     at,
     soon: (callback) => void at(now, callback),
     run: (untilMs) => run(start + untilMs),
+    outside,
     draw,
     between: (key, least, most) => least + Math.floor(draw(key) * (most - least + 1)),
     pick: (key, values) => values[Math.floor(draw(key) * values.length)]!,

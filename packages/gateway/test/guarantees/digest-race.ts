@@ -22,6 +22,8 @@ export interface Race {
   readonly kills: number
   readonly clients: number
   readonly seed: number
+  /** Is told the process that runs, to measure it. */
+  readonly watch?: (pidOf: () => number | undefined) => void
 }
 
 export interface RaceResult {
@@ -32,7 +34,11 @@ export interface RaceResult {
   readonly late: number
   readonly latestMs: number
   readonly digests: number
-  /** The digests of late items, the latest first, ten at most. */
+  /** The first start, epoch ms. */
+  readonly startedAt: number
+  /** The kills, until the next process was ready, epoch ms. */
+  readonly pauses: readonly Pause[]
+  /** The digests of late items, the latest first. */
   readonly lateDigests: readonly LateDigest[]
   readonly kills: number
   readonly tookMs: number
@@ -93,7 +99,8 @@ export async function race(options: Race): Promise<RaceResult> {
   }
 }
 
-async function raceOn(site: Site, { items, kills, clients, seed }: Race): Promise<RaceResult> {
+async function raceOn(site: Site, { items, kills, clients, seed, watch }: Race): Promise<RaceResult> {
+  watch?.(() => site.pid)
   const acknowledged = new Set<string>()
   const pauses: Pause[] = []
   const chance = seeded(seed)
@@ -203,7 +210,9 @@ function read(site: Site, acknowledged: ReadonlySet<string>, pauses: readonly Pa
     late,
     latestMs,
     digests,
-    lateDigests: [...lates.values()].toSorted((a, b) => b.lateMs - a.lateMs).slice(0, 10),
+    startedAt,
+    pauses,
+    lateDigests: [...lates.values()].toSorted((a, b) => b.lateMs - a.lateMs),
   }
 }
 

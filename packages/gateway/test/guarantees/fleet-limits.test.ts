@@ -4,8 +4,8 @@ import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { needs } from '../../../../scripts/services/needs.ts'
 import type { Answer } from '../child.ts'
-import { dropSchemas } from '../store/postgres/database.ts'
-import { callsOf, inParallel, startFleet, type TestFleet } from './fleet.ts'
+import { ask, dropSchemas, schemaUrl } from '../store/postgres/database.ts'
+import { callsOf, callsOfTenant, inParallel, startFleet, type TestFleet } from './fleet.ts'
 
 interface Accepted {
   readonly notificationId?: string
@@ -19,7 +19,11 @@ describe('two gateways with one Redis', needs('postgres', 'redis'), () => {
   const ends: (() => unknown)[] = []
   let fleet: TestFleet
   before(async () => {
-    const tenants = { limited: { rate: '100/min' }, bounded: { rate: '10/min', queue: 300 } }
+    const tenants = {
+      limited: { rate: '100/min' },
+      bounded: { rate: '10/min', queue: 300 },
+      overtaken: { rate: '100/min' },
+    }
     fleet = await startFleet({ after: (end) => ends.push(end as () => unknown) }, { name: 'limits', tenants })
   })
   after(async () => {
@@ -43,6 +47,21 @@ describe('two gateways with one Redis', needs('postgres', 'redis'), () => {
     await fleet.sink.rules([])
   })
 
+  test('accept again where a process took a generation of limits and did not fill them', async () => {
+    for (const at of [0, 1]) assert.equal((await fleet.post(at, { tenant: 'overtaken' })).status, 202)
+    const url = schemaUrl('limits')
+    await ask(url, "SELECT next_generation('overtaken', 'throttle'), next_generation('overtaken', 'room')")
+    for (const at of [1, 0, 1]) assert.equal((await fleet.post(at, { tenant: 'overtaken' })).status, 202)
+    const generations = await ask(
+      url,
+      "SELECT state, number::int FROM generation WHERE tenant = 'overtaken' ORDER BY state",
+    )
+    assert.deepEqual(generations, [
+      { state: 'room', number: 3 },
+      { state: 'throttle', number: 3 },
+    ])
+  })
+
   test('accept one notification for an Idempotency-Key that is used at both at once', async () => {
     const keys = Array.from({ length: 40 }, (_, n) => `key ${n}`)
     const ids = await Promise.all(
@@ -54,7 +73,9 @@ describe('two gateways with one Redis', needs('postgres', 'redis'), () => {
       }),
     )
     for (const of of ids) assert.equal(new Set(of).size, 1)
-    await sleep(1_000)
+    await callsOfTenant(fleet, 'once', keys.length, 15_000)
+    // A second message would come now.
+    await sleep(500)
     const calls = (await callsOf(fleet)).filter(({ tenant }) => tenant === 'once')
     assert.equal(calls.length, keys.length)
     assert.equal(new Set(calls.map(({ id }) => id)).size, keys.length)

@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { needs } from '../../../../scripts/services/needs.ts'
 import { dropSchemas } from '../store/postgres/database.ts'
-import { callsOf, inParallel, startFleet, type TestFleet } from './fleet.ts'
+import { callsOf, callsOfTenant, inParallel, startFleet, type TestFleet } from './fleet.ts'
 
 const people = 60
 
@@ -33,7 +33,7 @@ describe('two gateways over one record', needs('postgres', 'redis'), () => {
           },
         })
     })
-    await sleep(1_000)
+    await callsOfTenant(fleet, 'opting', people + 1, 15_000)
     await inParallel(people, 4, async (n) => {
       const answer = await fleet.sites[n % 2]!.call(
         'PATCH',
@@ -90,7 +90,8 @@ describe('two gateways over one record', needs('postgres', 'redis'), () => {
       const answer = await fleet.post(0, { tenant: 'killed', body }).catch(() => undefined)
       if (answer?.status === 202) accepted.add(answer.json<{ notificationId: string }>().notificationId)
     })
-    await sleep(400)
+    for (const from = performance.now(); performance.now() - from < 10_000; await sleep(20))
+      if (performance.now() - from > 400 && accepted.size > 20) break
     await killed!.kill()
     const killedAt = performance.now()
     await posting

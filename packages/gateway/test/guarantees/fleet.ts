@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import process from 'node:process'
 import type { TestContext } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { type Answer, createSite, type SinkProcess, type Site, startSink } from '../child.ts'
 import { schemaUrl } from '../store/postgres/database.ts'
@@ -15,8 +16,12 @@ export interface FleetOptions {
   readonly tenants?: Readonly<Record<string, object>>
   /** @defaultValue the Redis of the tests */
   readonly redis?: string
+  /** The longest time that a question to Redis may take. @defaultValue 1s */
+  readonly deadline?: string
   readonly policy?: object
   readonly config?: object
+  /** The rate of the account that both call. @defaultValue unlimited */
+  readonly rate?: readonly string[]
   /** @defaultValue 1000 ms: a killed process is found dead after some 7 s */
   readonly beatMs?: number
 }
@@ -42,7 +47,16 @@ export interface Call {
 }
 
 export async function startFleet(t: Pick<TestContext, 'after'>, options: FleetOptions): Promise<TestFleet> {
-  const { name, count = 2, tenants = {}, policy, config, beatMs = 1_000 } = options
+  const {
+    name,
+    count = 2,
+    tenants = {},
+    policy,
+    config,
+    rate = ['unlimited'],
+    deadline = '1s',
+    beatMs = 1_000,
+  } = options
   const redis = options.redis ?? process.env.SLUICE_TEST_REDIS!
   const sink = await startSink(t, 'http')
   const prefix = `${name}:${randomBytes(4).toString('hex')}:`
@@ -54,6 +68,7 @@ export async function startFleet(t: Pick<TestContext, 'after'>, options: FleetOp
         ...(policy === undefined ? {} : { policy }),
         config: {
           store: schemaUrl(name),
+          state: `${redis}?prefix=${prefix}&deadline=${deadline}`,
           tenants: {
             default: { rate: 'unlimited', modules: 'unlimited', reads: 'unlimited', writes: 'unlimited' },
             ...tenants,
@@ -61,13 +76,14 @@ export async function startFleet(t: Pick<TestContext, 'after'>, options: FleetOp
           pools: {
             webhook: {
               provider: 'webhook',
-              accounts: [{ id: 'main', url: `${url}/in`, rate: 'unlimited', concurrency: 200 }],
+              accounts: [
+                { id: 'main', url: `${url}/in`, rate: rate.length === 1 ? rate[0] : rate, concurrency: 200 },
+              ],
             },
           },
           ...config,
         },
         env: {
-          SLUICE_TEST_STATE: `${redis}?prefix=${prefix}&deadline=1s`,
           SLUICE_TEST_BEAT_MS: String(beatMs),
         },
       }),
@@ -105,6 +121,19 @@ export async function callsOf({ sink }: TestFleet): Promise<readonly Call[]> {
     id: String(headers['webhook-id']),
     ...(JSON.parse(body) as { readonly tenant: string; readonly recipient: string }),
   }))
+}
+
+/** Waits until the provider has that many calls of the tenant, no longer than the time, ms; returns the calls. */
+export async function callsOfTenant(
+  fleet: TestFleet,
+  tenant: string,
+  count: number,
+  withinMs: number,
+): Promise<readonly Call[]> {
+  for (const until = performance.now() + withinMs; ; await sleep(250)) {
+    const calls = (await callsOf(fleet)).filter((call) => call.tenant === tenant)
+    if (calls.length >= count || performance.now() > until) return calls
+  }
 }
 
 /** Runs the work for each number, at most so many at once. */

@@ -31,6 +31,8 @@ interface Posting {
   /** By message: the id that its client was told. */
   readonly told: string[]
   repeated: number
+  /** True when nobody waits for it any more, because the gateway did not come back. */
+  isGivenUp: boolean
 }
 
 /** Posts them all; whatever is not answered with 202 is posted again under the same key until it is. */
@@ -47,7 +49,7 @@ async function post(site: Site, posting: Posting): Promise<void> {
         content: { subject: `Message ${index}`, text: `Message ${index}` },
       }
       const headers = { 'idempotency-key': `message-${index}` }
-      for (;;) {
+      while (!posting.isGivenUp) {
         const answer = await site.call('POST', '/api/v1/notifications', body, headers).catch(() => undefined)
         if (answer?.status === 202) {
           posting.told[index] = answer.json<{ notificationId: string }>().notificationId
@@ -126,7 +128,10 @@ test(`of ${messages} messages none is lost and no window is over, through ${kill
   const site = await createSite(t, { policy, config: { pools } })
   await site.start()
 
-  const posting: Posting = { told: [], repeated: 0 }
+  const posting: Posting = { told: [], repeated: 0, isGivenUp: false }
+  t.after(() => {
+    posting.isGivenUp = true
+  })
   const posted = post(site, posting)
   const backMs = await killAgainAndAgain(site, seeded(testSeed))
   await posted

@@ -34,7 +34,7 @@ interface PublishedRoute {
   readonly method: string
   /** `/api/v1/notifications/{id}`. */
   readonly path: string
-  readonly access: 'open' | 'caller' | 'reader' | 'operator'
+  readonly access: 'open' | 'caller' | 'reporter' | 'reader' | 'operator'
 }
 
 interface Operation {
@@ -78,6 +78,7 @@ export async function startKeyed(
 function accessOf({ security = [], 'x-required-scopes': scopes }: Operation): PublishedRoute['access'] {
   if (security.length === 0) return 'open'
   if (scopes?.includes('sluice:admin')) return 'operator'
+  if (scopes?.includes('sluice:feedback')) return 'reporter'
   return scopes?.includes('sluice:read') ? 'reader' : 'caller'
 }
 

@@ -58,13 +58,13 @@ async function setUp() {
   const clock = createVirtualClock(Date.UTC(2026, 10, 21, 12))
   const record = createMemoryRecord(250)
   const losing = losingAnswers(record.open('a'))
-  let tellDeath = (): void => {}
+  const listeners: ((gone: readonly string[]) => void)[] = []
   const members: Members = {
     id: 'a',
     count: () => 2,
     holds: () => true,
     onDeath(listener) {
-      tellDeath = listener
+      listeners.push(listener)
       return () => {}
     },
     close: async () => {},
@@ -72,7 +72,7 @@ async function setUp() {
   const harness = await createHarness({ clock, parts: { store: losing.store, members } })
   const declareDead = (id: string): void => {
     record.declareDead(id)
-    tellDeath()
+    for (const listener of listeners) listener([id])
   }
   const until = async (instant: number): Promise<void> => {
     await harness.runUntil(instant)

@@ -9,6 +9,13 @@ import { startKeyed } from './keyed.ts'
 
 const place = (path: string): string => path.replaceAll(/\{[a-z]+\}/g, 'x1')
 
+/** The scope that a route demands, by its access; the others want a good token alone, or none. */
+const scopeOf: Readonly<Partial<Record<string, string>>> = {
+  operator: 'sluice:admin',
+  reader: 'sluice:read',
+  reporter: 'sluice:feedback',
+}
+
 for (const algorithm of algorithms) {
   test(`${algorithm}: no route opens without a token that is right in everything`, async (t) => {
     const signer = createSigner(algorithm)
@@ -38,22 +45,25 @@ for (const algorithm of algorithms) {
     const { routes, ask } = await startKeyed(t, signer)
     const plain = tokenFor(signer, { scope: 'sluice:publish sluice:administrator xsluice:admin' })
     const operator = tokenFor(signer, { scope: 'sluice:publish sluice:admin' })
+    const reporter = tokenFor(signer, { scope: 'sluice:feedback' })
     const reader = tokenFor(signer, { scope: 'sluice:read' })
     const listed = tokenFor(signer, { scope: ['other', 'sluice:admin'] })
     for (const { method, path, access } of routes) {
       const about = `${method} ${path}`
       const asPlain = await ask(method, place(path), { token: plain })
-      if (access === 'operator' || access === 'reader') {
+      const scope = scopeOf[access]
+      if (scope !== undefined) {
         assert.equal(asPlain.status, 403, about)
         assert.equal(asPlain.body.code, 'FORBIDDEN', about)
         assert.equal(
           asPlain.headers.get('www-authenticate'),
-          `Bearer error="insufficient_scope", scope="sluice:${access === 'operator' ? 'admin' : 'read'}"`,
+          `Bearer error="insufficient_scope", scope="${scope}"`,
         )
       } else assert.ok(![401, 403].includes(asPlain.status), `${about}: ${asPlain.status}`)
       const asReader = await ask(method, place(path), { token: reader })
-      assert.equal(asReader.status === 403, access === 'operator', `${about}: ${asReader.status}`)
-      for (const token of [operator, listed]) {
+      const isReadersToo = access !== 'operator' && access !== 'reporter'
+      assert.equal(asReader.status !== 403, isReadersToo, `${about}: ${asReader.status}`)
+      for (const token of access === 'reporter' ? [reporter] : [operator, listed]) {
         const { status } = await ask(method, place(path), { token })
         assert.ok(![401, 403].includes(status) && status < 500, `${about}: ${status}`)
       }

@@ -36,7 +36,7 @@ export async function twoProcesses(options: TwoProcessesOptions = {}) {
   const { hangs = false, claims = true, areTold = true, ...more } = options
   const clock = createVirtualClock(Date.UTC(2026, 10, 21, 12))
   const record = createMemoryRecord(rightMs)
-  const listeners: (() => void)[] = []
+  const listeners: ((gone: readonly string[]) => void)[] = []
   const calls: { readonly by: string; readonly id: string }[] = []
   const hints = createLocalHints()
   const dead = new Set<string>()
@@ -76,7 +76,7 @@ export async function twoProcesses(options: TwoProcessesOptions = {}) {
     declareDead(id: string) {
       record.declareDead(id)
       dead.add(id)
-      for (const listener of listeners) listener()
+      for (const listener of listeners) listener([...dead])
     },
   }
 }

@@ -175,6 +175,16 @@ test('a delivered notification says through which account, and how late it left'
   })
 })
 
+test('the end of what complaints delay is an estimate', () => {
+  const given = notification({ status: 'scheduled', dueAt: now + 60_000 }, { reason: 'complaint_guard' })
+  const { text, untilIs } = explained(given, { accounts: [] })
+  assert.equal(untilIs, 'estimate')
+  assert.match(
+    text,
+    /^Waits until .* by estimate: too many recipients complain about \w+, so that category is slowed down\.$/,
+  )
+})
+
 test('every state and every reason gives one sentence, also without accounts, rules or details', () => {
   const reasons: readonly (Reason | undefined)[] = [
     undefined,

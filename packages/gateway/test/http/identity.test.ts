@@ -2,12 +2,15 @@ import assert from 'node:assert/strict'
 import { request } from 'node:http'
 import { test } from 'node:test'
 import { SluiceError } from '../../src/errors.ts'
-import { loopbackIdentity, operatorScope, publishScope } from '../../src/http/identity.ts'
+import { feedbackScope, loopbackIdentity, operatorScope, publishScope } from '../../src/http/identity.ts'
 import { startStub } from './stub.ts'
 
 test('without keys every caller on this machine has every scope, as the default tenant or the one of the headers', () => {
   const { tenant, module, scopes } = loopbackIdentity({ headers: { host: 'localhost:8080' } })
-  assert.deepEqual([tenant, module, [...scopes]], ['default', 'default', [operatorScope, publishScope]])
+  assert.deepEqual(
+    [tenant, module, [...scopes]],
+    ['default', 'default', [operatorScope, publishScope, feedbackScope]],
+  )
   const named = loopbackIdentity({ headers: { 'x-tenant-id': 'acme', 'x-module-id': 'shop' } })
   assert.deepEqual([named.tenant, named.module, named.asTenant], ['acme', 'shop', true])
   assert.deepEqual([named.subject, named.expiresAtMs], [undefined, undefined])

@@ -39,6 +39,8 @@ function countPerTurn(t: TestContext) {
   }
 }
 
+const feedback = { of: async () => [] }
+
 test('a full page is written in slices, and says what it said as a whole', async (t) => {
   const items = Array.from({ length: rows }, () => someNotification())
   const turns = countPerTurn(t)
@@ -52,7 +54,7 @@ test('a full page is written in slices, and says what it said as a whole', async
   const body = await pageAnswer(
     reply as unknown as FastifyReply,
     { items, nextCursor: 'next' },
-    { caller, ledger: { live }, clock: createSystemClock() },
+    { caller, ledger: { live }, clock: createSystemClock(), feedback },
   )
   const whole = { items: items.map((each) => notificationAnswer(each, caller)), nextCursor: 'next' }
   assert.equal(body.toString(), JSON.stringify(whole))
@@ -75,7 +77,7 @@ test('notifications with long timelines are written one in a turn', async (t) =>
   const caller = await loopbackIdentity({ headers: {} } as never)
   const reply = { header: () => {} } as unknown as FastifyReply
   const items = Array.from({ length: 50 }, long)
-  const viewer = { caller, ledger: { live }, clock: createSystemClock() }
+  const viewer = { caller, ledger: { live }, clock: createSystemClock(), feedback }
   const body = await pageAnswer(reply, { items, nextCursor: null }, viewer)
   assert.equal((JSON.parse(body.toString()) as { items: unknown[] }).items.length, 50)
   assert.equal(turns.most(), 1)
@@ -97,7 +99,7 @@ test('rows with long timelines travel one in a slice, and others ten', () => {
 test('an empty page, and one of which memory knows better, are complete JSON', async () => {
   const caller = await loopbackIdentity({ headers: {} } as never)
   const reply = { header: () => {} } as unknown as FastifyReply
-  const viewer = { caller, ledger: { live: () => undefined }, clock: createSystemClock() }
+  const viewer = { caller, ledger: { live: () => undefined }, clock: createSystemClock(), feedback }
   const answer = async (items: readonly ReturnType<typeof someNotification>[], asked?: 'delivered') =>
     JSON.parse(
       (await pageAnswer(reply, { items, nextCursor: null }, viewer, asked && new Set([asked]))).toString(),

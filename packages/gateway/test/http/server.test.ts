@@ -156,6 +156,7 @@ for (const value of ['null', '[]', '1', '"text"', 'true']) {
       '/decisions',
       '/policy/preview',
       '/policy/validate',
+      '/replays',
       '/dead-letters/redrive',
     ]) {
       const { status, body } = await stub.ask('POST', path, value)

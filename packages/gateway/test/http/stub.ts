@@ -8,6 +8,7 @@ import { Ajv, type ValidateFunction } from 'ajv'
 import { createMemoryOnce } from '../../src/adapters/state/memory-once.ts'
 import { joinedPayload } from '../../src/content.ts'
 import { type ErrorCode, SluiceError } from '../../src/errors.ts'
+import { createRecipientEditor } from '../../src/http/recipient-editor.ts'
 import { createHttpServer } from '../../src/http/server.ts'
 import type { HttpServerConfig, HttpServerOptions } from '../../src/http/server-options.ts'
 import type { Decision, Draft, Job, Notification, Recipient, Status } from '../../src/model.ts'
@@ -102,6 +103,8 @@ export async function startStub({ parts = {}, ...config }: StubOptions = {}): Pr
     }),
     templates: { has: (name) => name === 'new-comment', hasSubject: (name) => name === 'new-comment' },
     channels: channels.filter((channel) => channel !== 'slack'),
+    ...{ editor: createRecipientEditor(memory.ports), feedback: { report: async () => {} } },
+    webhooks: { take: async () => 0 },
     ...noPools,
     holds: stubHolds(() => memory.stub.now()),
     log: {
@@ -225,15 +228,8 @@ function createMemory() {
     saveRecipient: async (of) => stub.recipients.set(`${of.tenant}/${of.id}`, of) !== undefined,
     placeOf: async () => undefined,
     async usage() {
-      const never = {
-        limit: 'none',
-        window: '0/day',
-        used: 0,
-        max: 0,
-        remaining: 0,
-        reserved: 0,
-        freesAt: null,
-      }
+      const counts = { used: 0, max: 0, remaining: 0, reserved: 0 }
+      const never = { limit: 'none', window: '0/day', ...counts, freesAt: null }
       return [never, { ...never, limit: 'all', freesAt: 1_800_000_000_000 }]
     },
     resume: async () => {},
@@ -298,6 +294,8 @@ function createMemory() {
         nextCursor: null,
       }
     },
+    feedback: { of: async () => [] },
+    intake: { poison: async () => ({ items: [], nextCursor: null }) },
     async recipient(tenant: string, id: string) {
       // As with a real store, others get their turn meanwhile.
       await new Promise(setImmediate)

@@ -59,11 +59,11 @@ test(`each of ${waiting} waiting notifications is gone by the second that the ba
     pools: h.gateway.pools,
     clock: h.clock,
   })
-  const ask = (): Answer =>
-    route!.handle(
+  const ask = async (): Promise<Answer> =>
+    (await route!.handle(
       { query: { by: 'reason' }, caller: { tenant: 'default', scopes: new Set(['sluice:admin']) } } as never,
       {} as never,
-    ) as Answer
+    )) as Answer
 
   const groupOf = new Map<string, string>()
   function note(posted: readonly Notification[]): void {
@@ -102,11 +102,11 @@ test(`each of ${waiting} waiting notifications is gone by the second that the ba
   // Twenty leave at once.
   await postAll(waiting * 0.1 + 20, (n) => ({ to: email('slow', n), category: 'billing' }), 'slow')
 
-  const answers: Answer[] = [ask()]
+  const answers: Answer[] = [await ask()]
   await h.check()
   do {
     await h.runFor(everyMs)
-    answers.push(ask())
+    answers.push(await ask())
     await h.check()
   } while (answers.at(-1)!.groups.length > 0)
 

@@ -9,6 +9,7 @@ test('what is over is pruned every ten minutes, by the one process of a fleet wi
   const clock = createVirtualClock(0)
   const pruned: unknown[] = []
   const looks: unknown[] = []
+  const records: number[] = []
   let isHolder = true
   let isBroken = false
   const errors: string[] = []
@@ -18,6 +19,12 @@ test('what is over is pruned every ten minutes, by the one process of a fleet wi
         if (before.notifications === 0) looks.push(before)
         else pruned.push({ at: clock.now(), ...before })
         if (isBroken) throw new Error('the disk is away')
+        return 0
+      },
+    },
+    intake: {
+      async prunePoison(before) {
+        records.push(before)
         return 0
       },
     },
@@ -35,6 +42,7 @@ test('what is over is pruned every ten minutes, by the one process of a fleet wi
   )
   await clock.runUntil(10 * minute)
   assert.deepEqual(pruned, [{ at: 10 * minute, answers: 8 * minute, notifications: 5 * minute }])
+  assert.deepEqual(records, [5 * minute], 'unreadable records are kept as long as notifications')
   isHolder = false
   await clock.runUntil(30 * minute)
   assert.equal(pruned.length, 1)

@@ -67,6 +67,23 @@ test('the dashboard is that of the table of panels; if not, `node scripts/dashbo
   assert.equal(readFileSync(join(root, 'deploy/grafana/sluice.json'), 'utf8'), dashboard())
 })
 
+/** Gauges that every gateway tells for all that share its store, and its state. */
+const sharedGauges = [
+  'sluice_notifications',
+  'sluice_waiting',
+  'sluice_due_within',
+  'sluice_dead_letters',
+  'sluice_accounts',
+  'sluice_pool_rate_per_second',
+]
+
+test('no panel adds up what gateways that share a store all tell', () => {
+  for (const { title, expression } of panels)
+    for (const name of sharedGauges)
+      for (const [use] of expression.matchAll(new RegExp(`[\\w() ,]*\\(${name}\\{`, 'g')))
+        assert.match(use, new RegExp(`\\bmax( by \\([\\w, ]+\\) )?\\(${name}\\{$`), title)
+})
+
 /** The recording rules need an hour. */
 const emptyInPeace = /^sluice:/
 
@@ -75,7 +92,8 @@ test(
   needs('promtool'),
   async (t) => {
     const pools = { email: { provider: 'sandbox', accounts: [{ id: 'a', rate: '100/s' }] } }
-    const site = await createSite(t, { policy: { version: 1, limits: [] }, config: { pools } })
+    const complaints = { pauseAt: '0.1%', categories: ['marketing'] }
+    const site = await createSite(t, { policy: { version: 1, limits: [], complaints }, config: { pools } })
     await site.start()
     const { ask, query } = await startPrometheus(t, { target: site.url, rulesFile, interval: '1s' })
 

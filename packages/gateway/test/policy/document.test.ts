@@ -15,7 +15,22 @@ const table: readonly (readonly [document: unknown, ...told: readonly string[]])
   [{ version: '1' }, 'version: expected 1'],
   [{ limit: [] }, 'limit: is not known here'],
   [JSON.parse('{"__proto__": {}}'), '__proto__: is not known here'],
-  [{ complaints: { warnAt: '0.05%' } }, 'complaints: is not carried by this version yet'],
+  [{ complaints: [] }, 'complaints: expected an object'],
+  [{ complaints: { warn: 1 } }, 'complaints.warn: is not known here'],
+  [{ complaints: { warnAt: '5' } }, 'complaints.warnAt: expected a share such as 0.05%'],
+  [
+    { complaints: { warnAt: 0, pauseAt: '101%' } },
+    'complaints.warnAt: expected',
+    'complaints.pauseAt: expected',
+  ],
+  [{ complaints: { warnAt: '0.1%' } }, 'complaints.warnAt: has to be below pauseAt'],
+  [{ complaints: { window: '32d' } }, 'complaints.window: "32d" is not within 1ms and 31d'],
+  [{ complaints: { minimumDelivered: 0 } }, 'complaints.minimumDelivered: expected a whole number'],
+  [
+    { complaints: { categories: ['marketing', 'security'] } },
+    'complaints.categories[1]: security is never slowed',
+  ],
+  [{ complaints: { categories: 'billing' } }, 'complaints.categories: billing is never slowed'],
   [{ limits: {} }, 'limits: expected a list'],
   [{ limits: [5] }, 'limits[0]: expected an object'],
   [

@@ -94,6 +94,44 @@ test('two policies are compared, and the page escapes their names', async () => 
   assert.ok(page.includes('&lt;b&gt;.yaml') && !page.includes('<b>.yaml'))
 })
 
+test('a range of ids names many accounts; none is called above its rate, and a blocked tenth carries nothing', async () => {
+  const burst = `name: burst
+duration: 2min
+recipients: { count: 900 }
+pools:
+  sms: { provider: sandbox, accounts: [{ id: a01..a20, rate: 5/s }] }
+phases:
+  - { from: 0s, over: 2min, accounts: [a01..a02], allows: 1/day, retryAfter: "300" }
+traffic:
+  - { times: 1, to: everyone, channel: sms, category: security }
+`
+  const { out } = await simulate(file('burst.yaml', burst), '--json')
+  const { runs } = JSON.parse(out) as { runs: readonly Run[] }
+  for (const { delivered, lost, accounts, delayMs } of runs) {
+    assert.deepEqual([delivered, lost], [900, 0])
+    const { count, refused, fullestWindow } = accounts as Record<string, unknown>
+    assert.deepEqual([count, refused], [20, 2])
+    assert.deepEqual(fullestWindow, { calls: 5, max: 5, window: '5/s' })
+    // Eighteen accounts carry 90 a second; what a blocked one had refused comes a retry later.
+    const { p99 } = delayMs as { p99: number }
+    assert.ok(p99 > 9_000 && p99 < 14_000, `${p99} ms`)
+  }
+})
+
+test('a range is of accounts that the pools have', async () => {
+  const text = `name: x
+duration: 1min
+recipients: { count: 1 }
+pools:
+  sms: { provider: sandbox, accounts: [{ id: a1..a3, rate: 5/s }] }
+phases:
+  - { from: 0s, over: 1min, accounts: [a3..a4], latency: 1s }
+traffic:
+  - { times: 1, channel: sms }
+`
+  await assert.rejects(simulate(file('range.yaml', text)), /"a4" is no account of the pools/)
+})
+
 const wrong: readonly (readonly [string, RegExp])[] = [
   ['name: x\n', /duration: is missing/],
   [
@@ -167,10 +205,14 @@ test('a scenario with pools shows a cascade of failures without load shedding, a
     assert.ok(page.includes(text), text)
 })
 
-test('a scenario without pools reports no accounts', async () => {
+test('a scenario without pools reports no accounts, and one without reactions no reactions', async () => {
   const { out } = await simulate(file('poolless.yaml', story), '--json')
   const { runs } = JSON.parse(out) as { runs: readonly Run[] }
-  assert.ok(runs.every((each) => !('accounts' in each)))
+  for (const field of ['accounts', 'opens', 'uninstalls'])
+    assert.ok(
+      runs.every((each) => !(field in each)),
+      field,
+    )
 })
 
 const wrongPools: readonly (readonly [string, RegExp])[] = [
@@ -195,7 +237,8 @@ for (const [text, message] of wrongPools) {
 test('an unknown scenario name lists the built-in scenarios', async () => {
   await assert.rejects(simulate('war-stroy'), {
     code: 'BAD_USAGE',
-    message: /no file "war-stroy", and of the scenarios only cascade, hierarchy, quiet-blast, war-story/,
+    message:
+      /no file "war-stroy", and of the scenarios only burst, cascade, hierarchy, quiet-blast, war-story/,
   })
 })
 

@@ -84,7 +84,8 @@ describe('the lock of the store', () => {
       CREATE INDEX promised ON states (due_at) WHERE platform = 1;
       DROP TABLE erasures; DROP TABLE accounts; ALTER TABLE states DROP COLUMN suspects;
       DROP TABLE contents; DROP TABLE content_uses; ALTER TABLE notifications DROP COLUMN shared;
-      DROP TABLE parts; DROP TABLE holds;
+      DROP TABLE parts; DROP TABLE holds; DROP TABLE feedback; DROP TABLE sent; DROP TABLE feedback_waiting;
+      DROP TABLE outbox; DROP TABLE intake_position; DROP TABLE poison;
       ALTER TABLE tallies DROP COLUMN bytes;
       PRAGMA user_version = 1`)
     db.close()

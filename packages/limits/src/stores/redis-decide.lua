@@ -1,6 +1,7 @@
--- The effect of each question on the state: cancel, restore, drop, has, and the questions of a limiter as
--- stores/general-path.ts answers them. A short state goes back to the caller as it was before, and the caller works out rows, names and reasons
--- from it and holds `at` and what was done against its own result. Of a long one redis-rows.lua makes the rows here.
+-- The effect of each question on the state: cancel, restore, drop, has, entries (for a script around this one), and
+-- the questions of a limiter as stores/general-path.ts answers them. A short state goes back to the caller as it was
+-- before, and the caller works out rows, names and reasons from it and holds `at` and what was done against its own
+-- result. Of a long one redis-rows.lua makes the rows here.
 if kind == 100 then return redis.call('DEL', KEYS[1]) == 1 and '1' or '0' end
 if long or blob then
   local isOurs = pcall(readState)
@@ -16,6 +17,22 @@ if kind == 104 then
   readAll()
   for _, entry in pairs(ids) do if entry then return '1' end end
   return '0'
+end
+
+-- entries: what is known under ids, in JSON: of each the id, its instant, true where it counts, its weight, its streams.
+if kind == 101 then
+  readAll()
+  local list = {}
+  for name, entry in pairs(ids) do
+    if entry then
+      local streams = {}
+      for _, lane in ipairs(entry.lanes) do
+        for _, stream in ipairs(namesOf(lane)) do streams[#streams + 1] = stream end
+      end
+      list[#list + 1] = { name, entry.at, entry.fired, entry.weight, streams }
+    end
+  end
+  return cjson.encode(list)
 end
 
 if kind == 120 then

@@ -5,7 +5,7 @@
 --
 -- KEYS[1]  the subject
 -- ARGV[1]  question: kind (t take, c check, f fire, F force, r reserve, p preview; x cancel, s restore, d drop,
---          h has, b block), then the weight in 3 digits; one more byte: '~' where the subject may be long
+--          h has, b block, e entries), then the weight in 3 digits; one more byte: '~' where the subject may be long
 --          (redis-long.lua), '+' where there is an id, '*' where a reservation may be refused, else a
 --          space; then the plan's rules, as written by redis-wire.ts. Of the rest, from cancel on, the kind alone
 -- ARGV[2]  header: the beginning in the store of a subject that knows this plan only

@@ -9,7 +9,7 @@ export const scriptParts = [
   'redis-decide.lua',
   'redis-rows.lua',
 ] as const
-export const scriptSha = '7d869ac1bb961c030a7d2cef4a0b6e7e4d814659'
+export const scriptSha = 'b902f00f4c36532187bd06fc2a3285f42012f61a'
 export const script = `\
 local b,d,r=ARGV[1],ARGV[2],ARGV[3]local E,i,B,J=string.byte,string.sub,struct.pack,struct.unpack
 local X,e,c=(ARGV[7]or 8192)+0,nil,nil if r==''or not r then
@@ -51,16 +51,16 @@ local h s,h=A(e)s,o='A'..s,math.max(o,h)end
 local g,f=(l-U)/6,S(0,0,Q,P,x)local function A(e)local f=U+6*e-6 return(J('>I6',redis.call('GETRANGE',j,f,\
 f+5)))end
 local h=A(g)if h>r or m==49 then return end
-local a,N,t=10+8*S(0,0,w,V,R),{},r
+local a,p,t=10+8*S(0,0,w,V,R),{},r
 local M=ee(b,a)for x=1,M do
 local u=a+6+12*(x-1)local e,M=ee(b,u),S(E(b,u+3,u+7))local n=E(b,u+8)>=2 and 9e15 or e
-local i,s=n-f+1,r if i<1 then s=9e15 elseif i<=g then s=A(g-i+1)+M end if s>t then t=s end N[x]={x=n,G=e,U=\
+local i,s=n-f+1,r if i<1 then s=9e15 elseif i<=g then s=A(g-i+1)+M end if s>t then t=s end p[x]={x=n,G=e,U=\
 M,b=s}end
 local c=t<=r
 local i=c and K==116 if not c and K==116 and m~=48 then return end
 local d,R={},i and f or 0
 local m,a=0,{}for x=1,M do
-local o=N[x]local M,n=o.U,o.x
+local o=p[x]local M,n=o.U,o.x
 local e=d[M]if not e then
 local u,l,n=0,g,r-M if h<=n then u=g end while u<l and l-u>48 do
 local h=u+l
@@ -74,7 +74,7 @@ local n,t=o/8,ee(s,2)if s~=e then redis.call('SETRANGE',j,0,s)end redis.call('AP
 ep(z,f))if g+f>2*t then redis.call('SET',j,s..redis.call('GETRANGE',j,-6*t,-1),'PX',math.ceil(o+n))elseif r-r%\
 n~=h-h%n then redis.call('PEXPIRE',j,math.ceil(o+n))end end return string.format('r%d,%d,%d,%d,%d,%d',r,t,i an\
 d 1 or 0,0,m,0)..table.concat(a)end)()if s then return s end e,u=redis.call('GET',KEYS[1]),32 end
-local function en(e,x)local o=''for u=1,x do o=string.char(e%128)..o e=math.floor(e/128)end return o end
+local function en(e,x)local o=''for O=1,x do o=string.char(e%128)..o e=math.floor(e/128)end return o end
 local function D(o,t)return S(E(o,t,t+4))*16384+S(0,0,0,E(o,t+5,t+6))end
 local function C()if(ARGV[5]or'')==''then return{0,9e15,0}end return cjson.decode(ARGV[5])end
 local g,q=K==116,K==102
@@ -85,7 +85,7 @@ local p,I,n,h,g='','','',e or'',nil if e then
 local l,a=E(e),nil if l==65 and i(e,10,U)==i(d,10)then g,p=i(e,1,9),i(e,U+1)c=#p/6 elseif i(e,1,4)=='B\\0\\0\
 \\1'and i(e,16,U+6)==i(d,10)then g,T,M=i(e,7,15),i(e,5,6),i(e,U+7,U+8)c,m=J('>I4I4',e,U+9)a=U+16+6*c p,I=i(e,U\
 +17,a),i(e,a+1,a+6*m)a=a+6*m n,h=i(e,a+1),i(e,1,a)else return end end
-local t,a=string.find(n,'\\255\\254',1,true)if a then if D(n,a+1)>r then return end end if c>0 and J('>I6',p,6\
+local O,a=string.find(n,'\\255\\254',1,true)if a then if D(n,a+1)>r then return end end if c>0 and J('>I6',p,6\
 *c-5)>r then return end
 local o=C()if o[1]>r then return end for x=4,#o,3 do if o[x]<=r and r<o[x+1]then return end end
 local a,j=o[3]%2==1,o[3]%4>=2
@@ -104,9 +104,9 @@ local o,z=W,B('>I6',t)local h=f==1 and z or string.rep(z,f)local e=a or not F an
  else I,m=h,f end if m>0 and o<26784e5 then o=26784e5 end
 local s=i(d,2)if g and i(g,2)~=i(d,2,9)then
 local h s,h=A(g)if h>o then o=h end end if c>2*ee(s,1)then return end
-local h=''if l then h=k..en(t,7)..en(f,3)..string.char((e and 1 or 0)+(j and 2 or 0))..'\\0\\1'..en(J('>I2'\
+local w=''if l then w=k..en(t,7)..en(f,3)..string.char((e and 1 or 0)+(j and 2 or 0))..'\\0\\1'..en(J('>I2'\
 ,M),2)end
-local l='B\\0\\0\\1'..T..'L'..s..M..B('>I4I4',c,m)..p..I..n..h if#l>X then return end
+local l='B\\0\\0\\1'..T..'L'..s..M..B('>I4I4',c,m)..p..I..n..w if#l>X then return end
 local e=t if m>0 then
 local n=J('>I6',I,#I-5)if n>e then e=n end end redis.call('SET',KEYS[1],l,'PX',math.ceil(e-r+o+o/32))return u \
 end)()if s then return s end return(function()local h,O=9e15,281474976710655
@@ -165,16 +165,16 @@ n v(e)end
 local o,a=6*(c-e.t)+1,{i(e.o,1,6*(c-e.t))}if o<=#e.o then for x=1,t.d do
 local n,d=H(t,x),o while d<=#e.o and J('>I6',e.o,d)<=n do d=d+6 end a[#a+1]=i(e.o,o,d-1)a[#a+1]=i(t.o,6*x-5,6*\
 x)o=d end a[#a+1]=i(e.o,o)else a[2]=t.o end e.o,e.d=table.concat(a),l.d+t.d return e end
-local function v(e)for M,n in ipairs(e.f)do D(e.e and n.e or n.h,e.s,e.u)end end
-local function k(e)for M,n in ipairs(e.f)do F(e.e and n.e or n.h,e.s,e.u)end end
-local function eo(o,n)for x=1,#o do if o[x]==n then return true end end return false end
+local function v(w)for O,n in ipairs(w.f)do D(w.e and n.e or n.h,w.s,w.u)end end
+local function k(w)for O,n in ipairs(w.f)do F(w.e and n.e or n.h,w.s,w.u)end end
+local function ei(p,n)for x=1,#p do if p[x]==n then return true end end return false end
 local function ea(e)local o,d={},1 while d<#e do
 local t=f(e,d,2)o[#o+1]=i(e,d+2,d+1+t)d=d+2+t end return o end
-local function u(e)if not e.l then e.l=ea(e.c)end return e.l end
+local function u(n)if not n.l then n.l=ea(n.c)end return n.l end
 local function T(n,o,t,e,m,j)local d=t+(j and 6+12*e or 6*e)local M=d+(j and 6+12*m or 6*m)if M>#o+1 then erro\
 r('length')end n.e,n.h=el(i(o,t,d-1),j),el(i(o,d,M-1),j)return M end
-local function D(o,u)local M=u+12+f(o,u+9,3)local e={p=f(o,u+1,3),n=f(o,u+4,5)}e.c=i(o,u+12,M-1)retur\
-n e,M end
+local function D(o,u)local M=u+12+f(o,u+9,3)local n={p=f(o,u+1,3),n=f(o,u+4,5)}n.c=i(o,u+12,M-1)retur\
+n n,M end
 local function U()local o,u=e,7 if c then o=redis.call('HGET',KEYS[1],'m')elseif E(e)==65 then
 local n,t=D(e,1)if(#e-t+1)%6~=0 then error('length')end n.e,n.h,n.T=el(i(e,t)),el(''),0 a[1]=n return elseif E\
 (e)~=66 and E(e)~=67 then error('form')end l=J('>I2',o,5)for x=1,J('>I3',o,2)do
@@ -182,47 +182,47 @@ local n,t=D(o,u)local R,s,e,m=0,0,nil,nil n.T,t=J('>I2',o,t)if c then R,s,t=J('>
 o,t)u=T(n,o,t,e,m,E(o,u)==82)if c then
 local e,t=n.e,s*j e.d,e.t,e.a,e.N,e.m=e.d+t,t,R,{},{}e.i,e.R='f'..n.T..':',s==0 and''or nil end a[x]=n end if \
 not c then n=i(e,u)end end
-local function T(e)if(e.E or#e.f)==0 then return e.s<=r-M end if not e.e then return e.s<=r-t end for x,n in i\
-pairs(e.f)do
-local a=G(n.e)if a and a<=e.s then return false end end return true end
-local function ed(o)local M=E(o,11)local e={s=f(o,1,7),u=f(o,8,3),e=M%2==1,j=M>=2}e.f,e.E={},f(o,12,2)for x\
-=1,e.E do
-local i=f(o,12+2*x,2)for M,n in ipairs(a)do if n.T==i then e.f[#e.f+1]=n end end end return e end
+local function T(w)if(w.E or#w.f)==0 then return w.s<=r-M end if not w.e then return w.s<=r-t end for O,n in i\
+pairs(w.f)do
+local a=G(n.e)if a and a<=w.s then return false end end return true end
+local function ed(o)local M=E(o,11)local w={s=f(o,1,7),u=f(o,8,3),e=M%2==1,j=M>=2}w.f,w.E={},f(o,12,2)for x\
+=1,w.E do
+local i=f(o,12+2*x,2)for O,n in ipairs(a)do if n.T==i then w.f[#w.f+1]=n end end end return w end
 local function J(l)if N[l]~=nil then return N[l]end
 local o if c then o=redis.call('HGET',KEYS[1],'i'..l)else
-local N,U=string.find(n,'\\255'..l..'\\254',1,true)local M=U and string.find(n,'\\255',U,true)or 0 o=U and i(n\
+local O,U=string.find(n,'\\255'..l..'\\254',1,true)local M=U and string.find(n,'\\255',U,true)or 0 o=U and i(n\
 ,U+1,M-1)end
-local e=o and ed(o)L[l]=e~=nil N[l]=e and not T(e)and e or false return N[l]end
-local function et(l,d)N[l],p[l]=d or false,true end
-local function ei()if s then return end s=true
+local w=o and ed(o)L[l]=w~=nil N[l]=w and not T(w)and w or false return N[l]end
+local function et(l,w)N[l],p[l]=w or false,true end
+local function eo()if s then return end s=true
 local function v(l,o)if N[l]==nil then
-local e=ed(o)L[l]=true N[l]=not T(e)and e or false if not N[l]then p[l]=true end end end if c then
+local w=ed(o)L[l]=true N[l]=not T(w)and w or false if not N[l]then p[l]=true end end end if c then
 local o=redis.call('HGETALL',KEYS[1])for x=1,#o,2 do if E(o[x])==105 then v(i(o[x],2),o[x+1])end end else for \
 l,e in string.gmatch(n,'\\255([^\\254]*)\\254([^\\255]*)')do v(l,e)end end end
-local function D(e)local o,d,W={},{},{}for M,l in ipairs(e)do
-local e for M,n in ipairs(a)do if eo(u(n),l)then e=n end end if not e then d[#d+1]=l elseif W[e]then table.ins\
+local function D(e)local o,d,W={},{},{}for O,l in ipairs(e)do
+local e for O,n in ipairs(a)do if ei(u(n),l)then e=n end end if not e then d[#d+1]=l elseif W[e]then table.ins\
 ert(W[e],l)else W[e]={l}o[#o+1]=e end end
-local function e(n)n.T,l=l,(l+1)%16384 a[#a+1]=n end for x,n in ipairs(o)do if#W[n]<#n.l then ei()local s={l=W\
-[n],p=n.p,n=n.n}s.e,s.h=er(n.e),er(n.h)local a={}for x,l in ipairs(n.l)do if not eo(s.l,l)then a[#a+1]=l end e\
-nd n.l,n.c=a,nil for l,e in pairs(N)do if e and eo(e.f,n)then table.insert(e.f,s)e.E,p[l]=#e.f,true end end e(\
+local function e(n)n.T,l=l,(l+1)%16384 a[#a+1]=n end for x,n in ipairs(o)do if#W[n]<#n.l then eo()local s={l=W\
+[n],p=n.p,n=n.n}s.e,s.h=er(n.e),er(n.h)local a={}for O,l in ipairs(n.l)do if not ei(s.l,l)then a[#a+1]=l end e\
+nd n.l,n.c=a,nil for l,w in pairs(N)do if w and ei(w.f,n)then table.insert(w.f,s)w.E,p[l]=#w.f,true end end e(\
 s)o[x]=s end end if#d>0 then e({l=d,p=128,n=0,e=el(''),h=el('')})o[#o+1]=a[#a]end return o end
 local function f(n,o)if n.n==0 then return math.max(o,t)end return math.max(o,n.n)end
-local function s(o)for M,n in ipairs(a)do
+local function s(o)for O,n in ipairs(a)do
 local X,a=r-f(n,o),G(n.e)if a and a<=X then y(n.e,I(n.e,X))end if n.h.d>0 then y(n.h,I(n.h,r-t))end if n.n>0 a\
 nd n.e.d>2*n.p then y(n.e,I(n.e,r)-n.p)end end end
 local function el(n)local e,g=n.e,n.h if not e.r and not g.r then return'L'end o(e)o(g)return'R'end
 local function o(e)return e.r and(#e.o-6)/12 or e.d-e.t end
 local function er(l,n)local e=n.c if not e then
-local u={}for x,o in ipairs(n.l)do u[x]=en(#o,2)..o end e=table.concat(u)end return l..en(n.p,3)..en(n.n,5)..e\
+local u={}for x,l in ipairs(n.l)do u[x]=en(#l,2)..l end e=table.concat(u)end return l..en(n.p,3)..en(n.n,5)..e\
 n(#e,3)..e end
-local function G(e)local a,o={},0 for M,n in ipairs(e.f)do if not n.m then o=o+1 a[o]=en(n.T,2)end end
-local l=string.char((e.e and 1 or 0)+(e.j and 2 or 0))return en(e.s,7)..en(e.u,3)..l..en(o,2)..table.con\
+local function G(w)local a,o={},0 for O,n in ipairs(w.f)do if not n.m then o=o+1 a[o]=en(n.T,2)end end
+local l=string.char((w.e and 1 or 0)+(w.j and 2 or 0))return en(w.s,7)..en(w.u,3)..l..en(o,2)..table.con\
 cat(a)end
 local function y(c)local a,o=#n,{}for l in pairs(p)do
 local k='\\255'..l..'\\254'if L[l]and not c then
 local e,U=string.find(n,k,1,true)U=string.find(n,'\\255',U,true)or#n+1 n=i(n,1,e-1)..i(n,U)end if N[l]then o[#\
 o+1]=k..G(N[l])end end n=n..table.concat(o)if n~=''and(m or math.floor(#n/2048)>math.floor(a/2048))then n=stri\
-ng.gsub(n,'(\\255[^\\254]*\\254)([^\\255]*)',function(e,o)if T(ed(o))then return''end end)end end
+ng.gsub(n,'(\\255[^\\254]*\\254)([^\\255]*)',function(O,o)if T(ed(o))then return''end end)end end
 local function L()local o=redis.call('HRANDFIELD',KEYS[1],3,'WITHVALUES')for x=1,#o,2 do if E(o[x])==105 and N\
 [i(o[x],2)]==nil and T(ed(o[x+1]))then redis.call('HDEL',KEYS[1],o[x])end end end
 local function m(n)local e=n.e if not e.i then e.i,e.N,e.m,e.R='f'..n.T..':',{},{},''end
@@ -231,19 +231,19 @@ local n=i(e.o,t,t+6*j-1)redis.call('HSET',KEYS[1],e.i..e.a+e.t/j,n)o[#o+1]=i(n,1
 1 then e.R=A(e)..table.concat(o)e.o=i(e.o,t)end if#e.m>0 then for x=1,#e.m do redis.call('HDEL',KEYS[1],e.m[x]\
 )end end if e.t==0 then redis.call('HDEL',KEYS[1],e.i)elseif t>1 or#e.m>0 then redis.call('HSET',KEYS[1],e.i,e\
 .R)end end
-local function A(L,t)local a={''}for M,n in ipairs(t)do
+local function A(L,t)local a={''}for O,n in ipairs(t)do
 local l,e,g=el(n),n.e,n.h if l=='R'and not c then L='C'end a[#a+1]=er(l,n)..B('>I2',n.T)..(c and B('>I4I4',e.a\
 ,e.t/j)or'')..B('>I4I4',o(e),o(g))a[#a+1]=e.o a[#a+1]=g.o end a[1]=B('>cI3I2',L,#t,l)return table.con\
 cat(a)end
-local function T(t)local e=false for M,n in ipairs(t)do el(n)end for i,n in ipairs(a)do if n.m or n.e.d>0 then\
+local function T(t)local e=false for O,n in ipairs(t)do el(n)end for O,n in ipairs(a)do if n.m or n.e.d>0 then\
  m(n)end end redis.call('HSET',KEYS[1],'m',A('H',t))for l in pairs(p)do if N[l]then redis.call('HSET',KEYS[1],\
 'i'..l,G(N[l]))e=true else redis.call('HDEL',KEYS[1],'i'..l)end end if e then L()end end
 local function L(l,d)if#l==1 and n==''and not d and el(l[1])=='L'then return er('A',l[1])..l[1].e.o end return\
  A('B',l)..n end
-local function A(e)local o=0 for M,n in ipairs(e)do if n.e.t>0 then return false end o=o+#n.e.o+#n.h.o end ret\
+local function A(e)local o=0 for O,n in ipairs(e)do if n.e.t>0 then return false end o=o+#n.e.o+#n.h.o end ret\
 urn o<X/2 and redis.call('HLEN',KEYS[1])<=24 end
-local function m(n)ei()for l,e in pairs(N)do p[l]=e and true or nil end redis.call('DEL',KEYS[1])c=n end
-local function en()local o=W s(o)local l,d,W={},false,r for M,n in ipairs(a)do
+local function m(n)eo()for l,w in pairs(N)do p[l]=w and true or nil end redis.call('DEL',KEYS[1])c=n end
+local function en()local o=W s(o)local l,d,W={},false,r for O,n in ipairs(a)do
 local e,t=n.e,n.h if e.d+t.d>0 then l[#l+1]=n d=d or t.d>0 o=f(n,o)W=math.max(W,e.d>0 and H(e,e.d)or 0,t.d>0 a\
 nd H(t,t.d)or 0)else n.m=true end end
 local a=J('')if a then W=math.max(W,a.s)end
@@ -255,24 +255,26 @@ local s=L(l,d)if#s<=X then redis.call('SET',KEYS[1],s,'PX',e)return end m(true)e
 YS[1],e)end if K==100 then return redis.call('DEL',KEYS[1])==1 and'1'or'0'end if c or e then
 local t=pcall(U)if not t then return redis.error_reply('INVALIDSTATE the key holds something else than limits\
 ')end end
-local l=ARGV[4]~=''and ARGV[4]or nil if K==104 then if not e and not c then return'0'end s(W)for M,n in ipairs\
-(a)do if n.e.d+n.h.d>0 then return'1'end end ei()for Q,e in pairs(N)do if e then return'1'end end return'0'end\
- if K==120 then
-local e=J(l)if not e then return'0'end v(e)et(l,nil)en()return'1'end if K==115 then for M,n in ipairs(cjson.de\
+local l=ARGV[4]~=''and ARGV[4]or nil if K==104 then if not e and not c then return'0'end s(W)for O,n in ipairs\
+(a)do if n.e.d+n.h.d>0 then return'1'end end eo()for O,w in pairs(N)do if w then return'1'end end return'0'end\
+ if K==101 then eo()local p={}for l,w in pairs(N)do if w then
+local t={}for O,n in ipairs(w.f)do for O,l in ipairs(u(n))do t[#t+1]=l end end p[#p+1]={l,w.s,w.e,w.u,t}end en\
+d return cjson.encode(p)end if K==120 then
+local w=J(l)if not w then return'0'end v(w)et(l,nil)en()return'1'end if K==115 then for O,n in ipairs(cjson.de\
 code(ARGV[5]))do if not J(n[1])then
-local e={s=n[2],e=n[3],u=n[4],j=false,f=D(n[5])}k(e)et(n[1],e)end end en()return'1'end if K==98 then
+local w={s=n[2],e=n[3],u=n[4],j=false,f=D(n[5])}k(w)et(n[1],w)end end en()return'1'end if K==98 then
 local a,s=J(''),ARGV[5]+0 et('',s>0 and{s=r+s,u=1,e=true,j=false,f={}}or nil)en()return(a and a.s>r and'1'or'0\
 ')..B('>I7',r+s)end
 local y,W={},{}local o=10+8*S(0,0,w,V,R)for x=1,ee(b,o)do
 local t=o+3+12*(x-1)local e,M=ee(b,t+3),E(b,t+11)y[x]={L=ee(b,t)+1,G=e,x=M>=2 and h or e,U=S(E(b,t+6,t+10)),A=\
 M%2==1,}end o=o+3+12*#y for x=1,ee(b,o)do W[x]=ee(b,o+3*x)+1 end
-local T,p=a,{}local s=i(d,13)if#a==1 and a[1].c==s and#W==0 then for x,o in ipairs(y)do p[o.L]=a[1]end else
+local T,p=a,{}local s=i(d,13)if#a==1 and a[1].c==s and#W==0 then for O,o in ipairs(y)do p[o.L]=a[1]end else
 local t=ea(s)if#W>0 and#W<#t then
-local e={}for x,l in ipairs(W)do e[x]=t[l]end D(e)end T=D(t)for x,l in ipairs(t)do for M,n in ipairs(T)do if e\
-o(u(n),l)then p[x]=n end end end end for x,o in ipairs(y)do
-local e=p[o.L]if o.U>e.n then e.n=o.U end if 2*o.G>e.p then e.p=2*o.G end end
+local e={}for x,l in ipairs(W)do e[x]=t[l]end D(e)end T=D(t)for x,l in ipairs(t)do for O,n in ipairs(T)do if e\
+i(u(n),l)then p[x]=n end end end end for O,o in ipairs(y)do
+local n=p[o.L]if o.U>n.n then n.n=o.U end if 2*o.G>n.p then n.p=2*o.G end end
 local o=C()local U,X,A=o[2],o[3]%2==1,math.floor(o[3]/2)local a=J('')local u=a and a.s>r and a.s or 0 if u>0 t\
-hen for M,e in ipairs({0,u,u})do o[#o+1]=e end end
+hen for O,e in ipairs({0,u,u})do o[#o+1]=e end end
 local function t(n)while true do
 local e=n for x=4,#o,3 do if o[x]<=n and n<o[x+1]and o[x+2]>e then e=o[x+2]end end if e==n then return n end n\
 =e end end
@@ -282,10 +284,10 @@ local m=K==114 or K==112
 local d=M and(m or(g and M.e))local f=M and M.u or S(0,0,Q,P,x)local R=math.max(r,o[1])local s=t(R)local j,S,x\
 ='',{},c if c then for x,o in ipairs(y)do
 local e=p[o.L].e S[x]=I(e,r)-I(e,r-o.U)end else if M then j='\\255'..l..'\\254'..G(M)end if u>0 then j=j..'\\2\
-55\\254'..G(a)end if m and A==2 then ei()for l,e in pairs(N)do if e and e~=M and e.j and not e.e then j=j..'\
-\\255'..l..'\\254'..G(e)end end end j=(e and i(e,1,#e-#n)or'')..j end
+55\\254'..G(a)end if m and A==2 then eo()for l,w in pairs(N)do if w and w~=M and w.j and not w.e then j=j..'\
+\\255'..l..'\\254'..G(w)end end end j=(e and i(e,1,#e-#n)or'')..j end
 local a
-local function L()local e={}a={}for r,o in ipairs(y)do
+local function L()local e={}a={}for O,o in ipairs(y)do
 local n=p[o.L]e[n]=e[n]or(q and n.e or Z(n))a[o.L]=e[n]end end
 local function D(e,o,f,n)local i,g=o.x-f+1,o.U if i<1 then return h end if e.d<i then return n end
 local a=I(e,n-g)while e.r and a+i<=e.d do
@@ -294,27 +296,27 @@ local s,t=Y(e,a+1)local l,d=Y(e,a+i)if l-g>=n then return n end if l-s<g then n=
 local l=H(e,a+i)if l-g>=n then break end
 local s=H(e,a+1)if l-s<g then n=s+g end a=a+1 end return n end
 local function C(o,n)return D(a[o.L],o,f,n)end
-local function b(o)local e,t=true,false for M,n in ipairs(y)do if C(n,o)>o then e=false t=t or n.A end end ret\
+local function b(o)local e,t=true,false for O,n in ipairs(y)do if C(n,o)>o then e=false t=t or n.A end end ret\
 urn e,t end
 local function J()local n=s while true do
-local e=n for E,o in ipairs(y)do n=C(o,n)end if n==e then n=t(n)if n==e then return n end end end end
-local Y={}local function i(w)local o={}ei()for l,e in pairs(N)do if e and e.j and not e.e and e~=M then
-local t=false for M,n in ipairs(e.f)do t=t or eo(T,n)end
+local e=n for O,o in ipairs(y)do n=C(o,n)end if n==e then n=t(n)if n==e then return n end end end end
+local Y={}local function i(w)local o={}eo()for l,w in pairs(N)do if w and w.j and not w.e and w~=M then
+local t=false for O,n in ipairs(w.f)do t=t or ei(T,n)end
 local n=string.gsub(l,'.',function(b)return string.format('%02x',E(b))end)if t then o[#o+1]={y=l,g=string.form\
-at('%016d',e.s)..n,M=e}end end end if#o==0 then return end table.sort(o,function(e,t)return e.g<t.g end)for M,\
-n in ipairs(o)do v(n.M)end L()local M,t=b(s)local e=J()if t or e>=w or e-R>U then for M,n in ipairs(o)do k(n.M\
-)end return end for M,n in ipairs(o)do k(n.M)L()local M,t=b(s)if t or not b(e)then v(n.M)et(n.y,nil)Y[#Y+1]=n.\
+at('%016d',w.s)..n,M=w}end end end if#o==0 then return end table.sort(o,function(e,t)return e.g<t.g end)for O,\
+n in ipairs(o)do v(n.M)end L()local O,t=b(s)local e=J()if t or e>=w or e-R>U then for O,n in ipairs(o)do k(n.M\
+)end return end for O,n in ipairs(o)do k(n.M)L()local O,t=b(s)if t or not b(e)then v(n.M)et(n.y,nil)Y[#Y+1]=n.\
 y end end return e end L()local e,t=b(s)t=t and m and not d
 local n=s if d then n=M.s elseif w then n=r elseif not e then n=J()if m and A==2 then
 local s=i(t and h or n)if s then n,t=s,false end end end
 local E={}if c then L()for x,o in ipairs(y)do E[x]=C(o,s)<=s end end
 local b=w or((g or q)and not d and n==r)local o=n<=O if q then o=o and not b else o=o and m and n-R<=U and not\
  t end if g and not b and not d then
-local e={}for i,l in ipairs(W)do if not e[p[l]]then F(p[l].e,r,f)end e[p[l]]=true end if c and#W>0 then L()n=J\
+local e={}for O,l in ipairs(W)do if not e[p[l]]then F(p[l].e,r,f)end e[p[l]]=true end if c and#W>0 then L()n=J\
 ()end end
-local e,i=M,b and'1'or(o and not d)and'2'or'0'if i~='0'and K~=112 then
-local s=A==1 if M then s=M.j end e={s=n,u=f,e=b or m and X,j=s,f=T}elseif q then e=nil end
-local F=e~=M or q or g and not d and#W>0 if not x then if F then if e then k(e)end if l then et(l,e)end en()en\
+local w,i=M,b and'1'or(o and not d)and'2'or'0'if i~='0'and K~=112 then
+local s=A==1 if M then s=M.j end w={s=n,u=f,e=b or m and X,j=s,f=T}elseif q then w=nil end
+local F=w~=M or q or g and not d and#W>0 if not x then if F then if w then k(w)end if l then et(l,w)end en()en\
 d return'g'..z..B('>I7',n)..i..j end
 local function L()for x,o in ipairs(y)do
 local e,i,g=a[o.L],o.x-f+1,o.U if i<1 then if n>=h then return x end elseif n<h and C(o,n)==n then
@@ -322,13 +324,13 @@ local a=I(e,n-g-1)if a+i<=e.d then
 local s=H(e,a+1)if s+g==n and H(e,a+i)-s<g then return x end end end end return 0 end
 local z=0 if t then for x=#y,1,-1 do if y[x].A and not E[x]then z=x end end elseif n>(d and r or s)then\
  z=L()end
-local t=e and e.e and e.s<=r if t then k(e)end
+local t=w and w.e and w.s<=r if t then k(w)end
 local a,c={},{}local function J(e,o)local d=I(e,r)local s,t=d-I(e,r-o.U),d+1 while t<=e.d do
 local l=H(e,t)if l>=r+o.U then break end
 local i=I(e,l)s=math.max(s,i-I(e,l-o.U))t=i+1 end return math.max(0,o.G-s)end for x,o in ipairs(y)do
 local n=p[o.L]local e,t=n.e,n.h
 local i,g=I(e,r-o.U),I(e,r)c[n]=c[n]or Z(n)a[x]=string.format(',%d,%d,%d,%d,%d,%d,%d',S[x],math.max(0,o.G-g+i)\
-,J(c[n],o),t.d-I(t,r-o.U)+e.d-g,D(c[n],o,1,r),i<g and H(e,i+1)+o.U or r,E[x]and 1 or 0)end if e and not t then\
- k(e)end for M,l in ipairs(Y)do a[#a+1]=','..cjson.encode(l)end if l then et(l,e)end
+,J(c[n],o),t.d-I(t,r-o.U)+e.d-g,D(c[n],o,1,r),i<g and H(e,i+1)+o.U or r,E[x]and 1 or 0)end if w and not t then\
+ k(w)end for O,l in ipairs(Y)do a[#a+1]=','..cjson.encode(l)end if l then et(l,w)end
 local t=(d and 1 or 0)+(d and M.e and 2 or 0)+(o and 4 or 0)+(b and M and M.e and 8 or 0)if F then en()end ret\
 urn string.format('r%d,%d,%d,%d,%d,%d',r,n,i,t,z,u)..table.concat(a)end)()`

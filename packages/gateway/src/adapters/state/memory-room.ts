@@ -41,7 +41,7 @@ export function createMemoryRoom(): RoomState {
 }
 
 /** Returns the bound that has not enough room. */
-function fullBound(of: Occupancy, room: Room, bounds: TenantBounds): keyof Occupancy | undefined {
+export function fullBound(of: Occupancy, room: Room, bounds: TenantBounds): keyof Occupancy | undefined {
   const { queue, critical, waiting, bytes = 0 } = room
   const { queueMax, waitingMax, bytesMax } = bounds
   if (waiting > 0 && of.waiting + waiting > waitingMax) return 'waiting'

@@ -4,18 +4,21 @@
  */
 import { createLimits, entriesOf, memoryStore } from '@sluice/limits'
 import { RulesReplaced } from '../../errors.ts'
+import type { PlanLate } from '../../late-port.ts'
 import type { Clock, LimitRequest, LimitState, Reservation, SlotRelease, Subject } from '../../ports.ts'
 import { createAdvance, limitedOf } from './advance.ts'
 import { BookedInstants } from './booked-instants.ts'
 import { claim } from './fingerprint-claims.ts'
+import { createFire } from './fire.ts'
 import { canBePacked, type Known } from './known-subject.ts'
-import { releaseOf } from './limit-terms.ts'
 import { createNewcomerFloors } from './newcomer-floors.ts'
 import { newestEntries } from './newest-entries.ts'
 import { createPackedSubjects } from './packed-subjects.ts'
 import { Pauses } from './pauses.ts'
 import type { RecoveredSubject } from './recovered-subject.ts'
+import type { StateQuestion, Wanted } from './state-question.ts'
 import { SubjectCache } from './subject-cache.ts'
+import { createSubjectEntries } from './subject-entries.ts'
 
 export interface MemoryStateOptions {
   readonly clock: Clock
@@ -28,6 +31,8 @@ export interface MemoryStateOptions {
   ) => RecoveredSubject | Promise<RecoveredSubject>
   /** A subject was filled whose facts are outdated. It is paused: the callee resumes it. */
   readonly onOutdated?: (subject: Subject) => void
+  /** Plans a subject again whose limits refused notifications that were late. @defaultValue nothing is planned */
+  readonly planLate?: PlanLate
   /**
    * Subjects kept in the form of the limiter, 1.5 kB each with a few windows; a few more while all of them are in use.
    * Of those that were touched longer ago `packedMax` characters are kept. One that was forgotten costs a question
@@ -57,31 +62,10 @@ interface Loading {
  */
 const retentionMs = 31 * 86_400_000
 /**
- * One that its limits let leave within this time leaves no place to others, ms: behind very many, each moment of lateness
- * made all of them be looked at.
- */
-const nearMs = 1_000
-
-/**
  * From its firing to the call a notification waits for others of its batch, whose subjects may have to be read: ms. Then
  * the ledger knows of the call.
  */
 const handedOverMs = 10_000
-
-interface StateQuestion {
-  readonly subject: Subject
-  /** Absent in a question about all who wait. */
-  readonly id?: string
-  readonly waited?: boolean
-}
-
-/** How much of its subjects a question wants. */
-interface Wanted {
-  /** True for newcomers: they wait while a subject is paused. */
-  readonly areNew?: boolean
-  /** True where the first of those who wait will do, if the id is one of them. */
-  readonly isSoonEnough?: boolean
-}
 
 const hasRules = (request: object): boolean => 'rules' in request
 
@@ -276,30 +260,39 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     const { subject, id } = request
     const reservation = floors.reserve(request, id)
     if (!reservation.held) return reservation
-    if (reservation.at > clock.now()) note(subject, id, reservation.at)
+    if (reservation.at > clock.now() || request.inTurn === true) note(subject, id, reservation.at)
     if (known(subject.key)?.waitlist !== undefined) delist(subject, id)
     return reservation
   }
 
   const placeOf = ({ key }: Subject, id: string): number | undefined => subjects.get(key)?.booked?.get(id)
   const advance = createAdvance({ limits, clock, placeOf, note, pauseBusy })
+  const entries = createSubjectEntries({
+    limits,
+    store,
+    isKnown: (key) => known(key) !== undefined,
+    note,
+    each,
+    pauseBusy,
+  })
+  const fire = createFire({
+    limits,
+    clock,
+    each,
+    placeOf,
+    note,
+    pauseBusy,
+    isShared: entries.isShared,
+    pauses,
+    entries,
+    generation: () => generation,
+    planLate: options.planLate,
+  })
 
   return {
     reserve: (requests) => each(requests, reserve, { areNew: true }),
     preview: (requests) => each(requests, preview, { areNew: true }),
-    fire: (requests) =>
-      each(requests, (request) => {
-        const { subject, id, rules, notBefore = 0 } = request
-        // One that was overdue when the subject was filled may hold a later place: others leave before it.
-        const place = subjects.get(subject.key)?.booked?.get(id)
-        if (place !== undefined && place > clock.now() && place >= notBefore)
-          return { fired: false, at: place }
-        const { fired, at } = limits.fire(subject.key, id, rules, releaseOf(request))
-        note(subject, id, fired ? undefined : at)
-        const leavesPlace = !fired && at - clock.now() > nearMs
-        const freed = leavesPlace ? pauseBusy([request])[0] : undefined
-        return freed === undefined ? { fired, at } : { fired, at, freed }
-      }),
+    fire,
     force,
     recount: (requests) => force(requests.filter(({ subject: { key } }) => isFilled(key))),
     async cancel(requests) {

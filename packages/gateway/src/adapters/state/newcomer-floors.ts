@@ -2,6 +2,7 @@
 import type { SyncLimits } from '@sluice/limits'
 import type { Clock, LimitRequest, Reservation } from '../../ports.ts'
 import { termsOf } from './limit-terms.ts'
+import { reserveInTurn } from './reserve-in-turn.ts'
 
 /** Returns the request for an instant that is no earlier than the floor, of one that was admitted before it. */
 export function behindFloor(request: LimitRequest, floor: number, now: number): LimitRequest {
@@ -44,7 +45,7 @@ export interface NewcomerFloors {
 }
 
 export function createNewcomerFloors(
-  limits: Pick<SyncLimits, 'reserve' | 'cancel'>,
+  limits: Pick<SyncLimits, 'reserve' | 'preview' | 'fire' | 'cancel' | 'restore'>,
   clock: Pick<Clock, 'now'>,
 ): NewcomerFloors {
   /** By subject; as many as there are subjects that are settled. */
@@ -53,6 +54,7 @@ export function createNewcomerFloors(
   return {
     reserve(request: LimitRequest, id: string): Reservation {
       const { subject, rules } = request
+      if (request.inTurn === true) return reserveInTurn(limits, request, id, clock.now())
       const first = limits.reserve(subject.key, rules, { ...termsOf(request), id })
       const floor = floors.size === 0 || request.waited === true ? undefined : floors.get(subject.key)
       if (floor === undefined || !first.held || first.at >= floor || rules.length === 0) return first

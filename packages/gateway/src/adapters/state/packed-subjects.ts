@@ -5,6 +5,7 @@
  * 150 with it).
  */
 import type { RestoredEntry } from '@sluice/limits'
+import { MapWalk } from './map-walk.ts'
 import type { RecoveredSubject } from './recovered-subject.ts'
 
 export interface PackedSubjects {
@@ -29,8 +30,7 @@ const overhead = 100
 export function createPackedSubjects(charactersMax: number): PackedSubjects {
   const texts = new Map<string, string>()
   let characters = 0
-  /** Goes round from the oldest: a new iterator at each removal would walk over what was removed before. */
-  let oldest = texts.keys()
+  const walk = new MapWalk(texts)
 
   function remove(key: string, text: string): void {
     texts.delete(key)
@@ -38,9 +38,8 @@ export function createPackedSubjects(charactersMax: number): PackedSubjects {
   }
 
   function removeOldest(): void {
-    const next = oldest.next()
-    if (next.done === true) oldest = texts.keys()
-    else remove(next.value, texts.get(next.value)!)
+    const next = walk.next()
+    if (next !== undefined) remove(...next)
   }
 
   return {
@@ -63,6 +62,7 @@ export function createPackedSubjects(charactersMax: number): PackedSubjects {
       ]
       const text = JSON.stringify(packed)
       texts.set(key, text)
+      walk.wrote()
       characters += text.length + overhead
       while (characters > charactersMax) removeOldest()
     },

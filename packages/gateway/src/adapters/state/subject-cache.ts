@@ -3,6 +3,7 @@
  * 1968), one look-up a question, and nothing is moved. A subject that a question waits for is pinned, and stays until it
  * is answered: another one that is filled meanwhile would push it out.
  */
+import { MapWalk } from './map-walk.ts'
 
 /** Places that the hand looks at for a newcomer, until it has found one that was not touched since it came by last. */
 const looksPerSubject = 8
@@ -14,7 +15,7 @@ export class SubjectCache<Known extends { touched: boolean }> {
   readonly #max: number
   readonly #mayForget: (key: string, subject: Known) => boolean
   readonly #onForget: (key: string, subject: Known) => void
-  #hand = this.#subjects.entries()
+  readonly #hand = new MapWalk(this.#subjects)
 
   /**
    * @param mayForget asked before one leaves: false keeps it until the hand comes by again
@@ -36,6 +37,7 @@ export class SubjectCache<Known extends { touched: boolean }> {
 
   set(key: string, subject: Known): void {
     this.#subjects.set(key, subject)
+    this.#hand.wrote()
   }
 
   /** Forgets some that were not touched for long, where there are too many. To be called before one is filled. */
@@ -58,11 +60,8 @@ export class SubjectCache<Known extends { touched: boolean }> {
 
   #forgetNext(): void {
     const next = this.#hand.next()
-    if (next.done === true) {
-      this.#hand = this.#subjects.entries()
-      return
-    }
-    const [key, subject] = next.value
+    if (next === undefined) return
+    const [key, subject] = next
     if (subject.touched || this.#pins.has(key) || !this.#mayForget(key, subject)) subject.touched = false
     else {
       this.#subjects.delete(key)

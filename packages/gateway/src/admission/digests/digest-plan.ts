@@ -55,6 +55,8 @@ const singleMax = 100
 const authorsMax = 100
 /** Digests whose reservations are remembered, 1 kB each; forgotten reservations are held until their time. */
 const placesMax = 10_000
+/** A digest that leaves this much later than it was to leave, ms, leaves its place to those that wait behind it, as at `fire`. */
+const nearMs = 1_000
 const whyBehind = 'its author is at the limit'
 
 /** The input of a plan: a digest, its recipient, and the items that were read. */
@@ -62,6 +64,10 @@ interface Closing {
   readonly digest: Digest
   readonly recipient: Candidate['recipient']
   readonly now: number
+  /** The reservation that was taken back while it is planned. */
+  readonly lifted?: Held
+  /** Its instant has come: only what has left stands in its way, and not those that wait behind it. */
+  readonly inTurn: boolean
   /** The policy in force when it began. */
   readonly policyVersion: string
   /** Items that may be sent. */
@@ -86,6 +92,9 @@ interface Held {
   readonly at: number
 }
 
+/** Frees the slot of a digest unless its plan uses it. */
+type LetGo = (plan: Plan | undefined) => Promise<void>
+
 const noneBehind: Behind = { items: [], until: Number.POSITIVE_INFINITY }
 
 export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanner {
@@ -94,34 +103,57 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
   /** Reservations of the digests that are held up, by digest id. */
   const places = new Map<string, Held>()
 
-  /** Reserves a slot for a digest that is held up, so that new notifications come after it. Returns when it may leave. */
-  async function hold({ digest, recipient, now }: Closing, as: Notification, until: number): Promise<number> {
-    const notification = { ...as, id: digest.id }
-    const terms = { patient: true, waited: true, notBefore: now, horizonMs: policy.maxDelayMs }
-    const [reservation] = await limiter.reserve([{ notification, recipient, ...terms }])
-    if (!reservation!.held) return until
+  function remember(id: string, held: Held): void {
     if (places.size >= placesMax) places.delete(places.keys().next().value!)
-    places.set(digest.id, { notification, recipient, at: reservation!.at })
+    places.set(id, held)
+  }
+
+  /** Reserves a slot for a digest that is held up, so that new notifications come after it. Returns when it may leave. */
+  async function hold(closing: Closing, as: Notification, until: number): Promise<number> {
+    const { digest, recipient, now, lifted, inTurn } = closing
+    const notification = { ...as, id: digest.id }
+    const terms = { patient: true, waited: true, horizonMs: policy.maxDelayMs }
+    let [reservation] = await limiter.reserve([{ notification, recipient, ...terms, inTurn, notBefore: now }])
+    // Its slot may stand closer to those behind it than the limits admit, as that of any other that left late.
+    if (lifted !== undefined && lifted.at > now && reservation!.at > lifted.at)
+      [reservation] = await limiter.reserve([
+        { notification, recipient, ...terms, inTurn: true, notBefore: lifted.at },
+      ])
+    if (!reservation!.held) return until
+    remember(digest.id, { notification, recipient, at: reservation!.at })
     return reservation!.at
   }
 
-  /** Cancels the digest's reservation while it is planned; the returned function frees the slot if it was not used. */
-  async function lift({ id }: Digest): Promise<() => Promise<void>> {
-    const held = places.get(id)
-    if (held === undefined) return async () => {}
-    places.delete(id)
-    const end = await limiter.lift(held)
-    return () => end(held.at > clock.now() && places.get(id)?.at !== held.at)
+  /** Cancels the digest's reservation while it is planned. */
+  async function lift(found: Omit<Closing, 'inTurn'>): Promise<{ closing: Closing; letGo: LetGo }> {
+    const { digest, undo } = found
+    const lifted = places.get(digest.id)
+    if (lifted === undefined) return { closing: { ...found, inTurn: false }, letGo: async () => {} }
+    places.delete(digest.id)
+    // Where the plan is not committed, the next one has the same turn.
+    undo.add(() => (places.has(digest.id) ? undefined : remember(digest.id, lifted)))
+    const end = await limiter.lift(lifted)
+    return {
+      closing: { ...found, lifted, inTurn: lifted.at <= clock.now() },
+      async letGo(plan) {
+        const at = places.get(digest.id)?.at ?? Number.POSITIVE_INFINITY
+        const now = clock.now()
+        const leaves = plan !== undefined && plan.accept.length > 0
+        await end(lifted.at > now ? at !== lifted.at : !leaves && at - now > nearMs)
+      },
+    }
   }
 
   async function holdBehind(closing: Closing, spec: DigestSpec, behind: Behind): Promise<Behind> {
     const { items, until, author } = behind
     if (items.length === 0 || author === undefined) return behind
     const as = { ...digestOf(closing.digest, spec, items, closing.now), actors: [author] }
-    return { ...behind, until: await hold(closing, as, until) }
+    // The others have taken the turn.
+    const { lifted: _, ...anew } = closing
+    return { ...behind, until: await hold({ ...anew, inTurn: false }, as, until) }
   }
 
-  async function closingOf(digest: Digest, max: number, undo: UndoList): Promise<Closing> {
+  async function closingOf(digest: Digest, max: number, undo: UndoList): Promise<Omit<Closing, 'inTurn'>> {
     const now = clock.now()
     const policyVersion = policy.version
     const recipient = await recipients.find(digest.tenant, digest.recipient)
@@ -223,7 +255,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
   }
 
   async function together(closing: Closing, spec: DigestSpec): Promise<Plan> {
-    const { digest, items, recipient, now, undo } = closing
+    const { digest, items, recipient, now, inTurn, undo } = closing
     const carrying = (included: readonly Notification[]): Notification => {
       const id = isLast(closing, included.length) ? digest.id : random.id(now)
       return digestOf({ ...digest, id }, spec, included, now)
@@ -234,6 +266,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
         recipient,
         patient: true,
         waited: true,
+        inTurn,
         notBefore: now,
         horizonMs: 0,
       }
@@ -246,7 +279,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
     const reservation = await reserve(whole)
     if (reservation.held) return send(closing, spec, { notification: whole, items, reservation }, noneBehind)
 
-    const { authors, earliest, first } = await admissibleAuthors(whole, recipient, now)
+    const { authors, earliest, first } = await admissibleAuthors(whole, closing)
     // A limit of zero refuses the items too, each with its reason.
     if (authors.size === 0 && earliest === Number.POSITIVE_INFINITY)
       return oneByOne(closing, items, noneBehind)
@@ -303,7 +336,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
   }
 
   /** Finds the authors that their limits admit now, and the first of the others with its time. */
-  async function admissibleAuthors(digest: Notification, recipient: Candidate['recipient'], now: number) {
+  async function admissibleAuthors(digest: Notification, { recipient, now, inTurn }: Closing) {
     const authors = new Set<string>()
     let earliest = Number.POSITIVE_INFINITY
     let first = ''
@@ -315,6 +348,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
           recipient,
           patient: true,
           waited: true,
+          inTurn,
           notBefore: now,
         },
       ])
@@ -333,15 +367,16 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
       // A digest that is no longer in the policy sends its items one by one.
       const max =
         spec === undefined ? singleMax : Math.max(itemsMax[extent], extent === 'whole' ? spec.minItems : 0)
-      const closing = await closingOf(digest, max, undo)
-      const letGo = await lift(digest)
+      const { closing, letGo } = await lift(await closingOf(digest, max, undo))
+      let plan: Plan | undefined
       try {
-        if (extent === 'apart') return await apart(closing)
-        if (spec === undefined || closing.items.length < spec.minItems)
-          return await oneByOne(closing, closing.items, noneBehind)
-        return await together(closing, spec)
+        if (extent === 'apart') plan = await apart(closing)
+        else if (spec === undefined || closing.items.length < spec.minItems)
+          plan = await oneByOne(closing, closing.items, noneBehind)
+        else plan = await together(closing, spec)
+        return plan
       } finally {
-        await letGo()
+        await letGo(plan)
       }
     },
     isOpen: async (digest) => (await store.openDigest(digest))?.id === digest.id,

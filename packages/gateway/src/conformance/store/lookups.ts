@@ -32,6 +32,7 @@ export function lookups(test: Test): void {
     } as const
     await must(store, { jobs: [{ kind: 'open', job: running, work }] })
     const later = { ...someDigest({ id: 'd0' }), closesAt: epoch + 7_200_000 }
+    const hold = { name: 'h1', tenant: 't1', until: epoch + 5_000, reason: 'outage', since: epoch }
     const changes: readonly Change[] = [
       { accept: [someNotification()], answer },
       { accept: [someNotification()], jobs: [{ kind: 'open', job, work }] },
@@ -55,6 +56,9 @@ export function lookups(test: Test): void {
       { accounts: [account] },
       { accounts: [{ ...account, blockedUntil: epoch + 9_000 }] },
       { accounts: [{ channel: 'email', provider: 'sandbox', account: 'a1' }] },
+      { holds: [{ kind: 'put', hold }] },
+      { holds: [{ kind: 'put', hold: { ...hold, until: epoch + 9_000 } }] },
+      { holds: [{ kind: 'end', name: hold.name }] },
     ]
     for (const [index, change] of changes.entries()) {
       assert.equal(await store.isApplied(change), false, `change ${index} before`)

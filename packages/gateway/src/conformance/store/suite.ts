@@ -11,6 +11,8 @@ export interface StoreCapabilities {
   readonly durable: boolean
   /** True when `begin` compares versions with the record; a store of one process may leave that to the ledger. */
   readonly checksRights: boolean
+  /** False for a store without an outbox. @defaultValue true */
+  readonly keepsOutbox?: boolean
 }
 
 export interface Context {

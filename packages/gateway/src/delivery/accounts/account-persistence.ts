@@ -15,10 +15,18 @@ export interface AccountPersistenceOptions {
   readonly ledger: Pick<Ledger, 'commit'>
   readonly clock: Clock
   readonly onError: (what: string, error: unknown) => void
+  /**
+   * False where another process writes the accounts of this pool: of all processes of a fleet the one that judges it, for
+   * each record replaces the one before. @defaultValue always true
+   */
+  readonly writes?: ((pool: Pool) => boolean) | undefined
 }
 
 export interface AccountPersistence {
-  /** Reads the accounts on record; usage written ahead by an earlier process is counted as made now. */
+  /**
+   * Reads the accounts on record. Usage written ahead by an earlier process is counted as made now, here and on record; in
+   * a fleet here only, for the process that wrote it may go on with it.
+   */
   begin(): Promise<readonly AccountRecord[]>
   changed(pool: Pool, account: AccountState): void
   /** Ends all use of accounts. Resolves when everything is on record. */
@@ -29,7 +37,7 @@ export interface AccountPersistence {
 const againMs = 500
 
 export function createAccountPersistence(options: AccountPersistenceOptions): AccountPersistence {
-  const { store, ledger, clock, onError } = options
+  const { store, ledger, clock, onError, writes } = options
   const changed = new Map<AccountState, Pool>()
   /** All accounts that were ever written: at close their final state is written. */
   const known = new Map<AccountState, Pool>()
@@ -70,10 +78,11 @@ export function createAccountPersistence(options: AccountPersistenceOptions): Ac
       })
       // Otherwise a second kill would move calls of an earlier process behind the first kill.
       const accounts = current.filter(({ use }, index) => use !== records[index]!.use)
-      if (accounts.length > 0) await ledger.commit({ accounts })
+      if (accounts.length > 0 && writes === undefined) await ledger.commit({ accounts })
       return current
     },
     changed(pool, account) {
+      if (writes?.(pool) === false) return
       changed.set(account, pool)
       known.set(account, pool)
       kick()
@@ -82,7 +91,7 @@ export function createAccountPersistence(options: AccountPersistenceOptions): Ac
       closed = true
       for (const [account, pool] of known) {
         account.retire()
-        changed.set(account, pool)
+        if (writes?.(pool) !== false) changed.set(account, pool)
       }
       kick()
       await writing

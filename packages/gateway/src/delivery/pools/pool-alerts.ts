@@ -4,7 +4,7 @@
  */
 
 import type { AccountChange, AccountState } from '../../account-port.ts'
-import type { Alert, Alerts, Clock, Random } from '../../ports.ts'
+import type { Alerts, Clock, Random } from '../../ports.ts'
 import type { PoolCounts } from '../../stages.ts'
 import type { Pool } from './pool.ts'
 
@@ -22,6 +22,8 @@ export interface PoolAlertsOptions {
   readonly random: Pick<Random, 'id'>
   readonly clock: Pick<Clock, 'now' | 'aheadMs'>
   readonly log: WatchLog
+  /** False where another process sends the alerts of this pool. @defaultValue always true */
+  readonly tells?: ((pool: Pool) => boolean) | undefined
 }
 
 export interface PoolAlerts {
@@ -31,7 +33,7 @@ export interface PoolAlerts {
 
 type Changes = PoolCounts['changes']
 
-export function createPoolAlerts({ alerts, random, clock, log }: PoolAlertsOptions): PoolAlerts {
+export function createPoolAlerts({ alerts, random, clock, log, tells }: PoolAlertsOptions): PoolAlerts {
   const counts = new Map<Pool, { -readonly [Kind in keyof Changes]: Changes[Kind] }>()
   /** Accounts whose open breaker was alerted. */
   const open = new Set<AccountState>()
@@ -47,7 +49,13 @@ export function createPoolAlerts({ alerts, random, clock, log }: PoolAlertsOptio
 
   const outUntil = (until: number) => ({ outUntil: new Date(until + (clock.aheadMs?.() ?? 0)) })
 
-  function alert(type: Alert['type'], pool: Pool, account: string, until?: number): void {
+  function alert(
+    type: 'account.opened' | 'account.closed',
+    pool: Pool,
+    account: string,
+    until?: number,
+  ): void {
+    if (tells?.(pool) === false) return
     const at = clock.now()
     const { channel, provider } = pool
     const more = until === undefined ? {} : { until }

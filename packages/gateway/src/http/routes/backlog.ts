@@ -1,4 +1,7 @@
-/** Routes of what piles up: the backlog, the overview, and the dead letters in groups. All of it is counters in memory. */
+/**
+ * Routes of what piles up: the backlog, the overview, and the dead letters in groups. All of it is counters in memory,
+ * which are counted anew on record where several processes share the store.
+ */
 import type { FastifyRequest } from 'fastify'
 import { type BacklogReports, departureMinutes } from '../../backlog-cell.ts'
 import type { Channel } from '../../model.ts'
@@ -51,14 +54,15 @@ export function backlogRoutes(options: BacklogRoutesOptions): readonly Route[] {
       tag: 'Operation',
       summary: 'Notifications that wait, in groups, and when each group will be gone',
       details:
-        'Counters in memory, kept with every change: no table is read. A booked instant is exact to the second. At most 200 groups, the rest as `other`. A tenant sees its own, an operator all tenants or the one of `tenant`',
+        'Counters in memory, kept with every change: no table is read. Gateways that share a store count what is on record, once a second at most. A booked instant is exact to the second. At most 200 groups, the rest as `other`. A tenant sees its own, an operator all tenants or the one of `tenant`',
       access: 'caller',
       counts: 'reads',
       query: backlogQuery,
       answers: { 200: { description: 'The groups, the largest first', schema: backlogSchema } },
-      handle(request) {
+      async handle(request) {
         const { by = 'reason', tenant: asked, channel, reason } = request.query as BacklogParams
         const tenant = tenantOf(request, asked)
+        await backlog.refresh?.()
         const now = clock.now()
         const aheadMs = aheadOf(clock)
         const reports = pools()
@@ -104,9 +108,10 @@ export function backlogRoutes(options: BacklogRoutesOptions): readonly Route[] {
       counts: 'reads',
       query: overviewQuery,
       answers: { 200: { description: 'The present', schema: overviewSchema } },
-      handle(request) {
+      async handle(request) {
         const { tenant: asked, step = 'second' } = request.query as OverviewParams
         const tenant = tenantOf(request, asked)
+        await overview.refresh()
         const aheadMs = aheadOf(clock)
         const waiting = overview.waiting(tenant)
         const { byReason, dueNow, oldestDueMs, deadLetters } = waiting
@@ -116,6 +121,11 @@ export function backlogRoutes(options: BacklogRoutesOptions): readonly Route[] {
           dueNow,
           oldestDueMs,
           deadLetters: { byCause: deadLetters },
+          complaints: overview.complaints(tenant).map(({ since, until, ...each }) => ({
+            ...each,
+            since: isoOrNull(since === undefined ? null : since + aheadMs),
+            until: isoOrNull(until === undefined ? null : until + aheadMs),
+          })),
         }
         if (tenant !== undefined) return own
         const { series } = overview
@@ -186,9 +196,10 @@ export function backlogRoutes(options: BacklogRoutesOptions): readonly Route[] {
       counts: 'reads',
       query: deadSummaryQuery,
       answers: { 200: { description: 'At most 200 groups', schema: deadSummarySchema } },
-      handle(request) {
+      async handle(request) {
         const { tenant: asked, channel } = request.query as DeadSummaryParams
         const tenant = tenantOf(request, asked)
+        await backlog.refresh?.()
         const aheadMs = aheadOf(clock)
         const groups = backlog.deadLetters({
           ...(tenant === undefined ? {} : { tenant }),

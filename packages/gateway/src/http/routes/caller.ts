@@ -15,7 +15,7 @@ export interface CallerRoutesOptions {
 }
 
 /** Abilities of this version that clients may look for before they use them. */
-const features = ['explain', 'backlog', 'overview'] as const
+const features = ['explain', 'backlog', 'overview', 'feedback', 'replays'] as const
 
 export function callerRoutes({ clock, policy, withKeys, version }: CallerRoutesOptions): readonly Route[] {
   const startedAt = clock.now()

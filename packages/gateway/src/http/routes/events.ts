@@ -6,16 +6,16 @@
 import type { ServerResponse } from 'node:http'
 import { SluiceError } from '../../errors.ts'
 import type { Clock } from '../../ports.ts'
-import type { Happening, Ledger } from '../../stages.ts'
 import { eventAnswer } from '../answer.ts'
 import { EventStream, eventText, openEventStream } from '../event-stream.ts'
+import type { ChangeFeed, StateChange } from '../fleet-changes.ts'
 import { mayRead } from '../identity.ts'
 import { basePath, type Route } from '../route.ts'
 import { type EventsQuery, eventsQuery } from '../schema.ts'
 import { aheadOf, eventInWallTime } from '../wall-time.ts'
 
 export interface EventRoutesOptions {
-  readonly ledger: Pick<Ledger, 'subscribe'>
+  readonly changes: ChangeFeed
   readonly clock: Clock
   /** Interval of heartbeats, for proxies and to find readers that are gone. @defaultValue 15_000 ms */
   readonly heartbeatMs?: number
@@ -40,7 +40,7 @@ export interface EventRoutes {
 const fullRetryAfterMs = 5_000
 
 export function createEventRoutes(options: EventRoutesOptions): EventRoutes {
-  const { ledger, clock, heartbeatMs = 15_000, backlogMaxBytes = 1_048_576 } = options
+  const { changes, clock, heartbeatMs = 15_000, backlogMaxBytes = 1_048_576 } = options
   const { readersMaxOfTenant = 50, readersMax = 500 } = options
   /** In the order of connection. */
   const readers = new Set<Reader>()
@@ -54,7 +54,7 @@ export function createEventRoutes(options: EventRoutesOptions): EventRoutes {
     stopBeating = clock.at(clock.now() + heartbeatMs, beat)
   }
 
-  function publish(happening: Happening): void {
+  function publish(happening: StateChange): void {
     let text: string | undefined
     for (const reader of readers) {
       if (!reader.wants(happening)) continue
@@ -65,7 +65,7 @@ export function createEventRoutes(options: EventRoutesOptions): EventRoutes {
 
   function add(reader: Reader): void {
     if (readers.size === 0) {
-      unsubscribe = ledger.subscribe(publish)
+      unsubscribe = changes.subscribe(publish)
       stopBeating = clock.at(clock.now() + heartbeatMs, beat)
     }
     readers.add(reader)
@@ -73,9 +73,16 @@ export function createEventRoutes(options: EventRoutesOptions): EventRoutes {
     if (readers.size > readersMax) oldestOfTheMost()?.end()
   }
 
+  /** Names the tenants that are read, where other processes have to know; resolves when they do. */
+  async function watch(): Promise<void> {
+    const tenants = new Set(Array.from(readers, ({ tenant }) => tenant))
+    await changes.watchTenants?.(tenants.has(undefined) ? undefined : ([...tenants] as readonly string[]))
+  }
+
   function remove(reader: Reader): void {
     if (!readers.delete(reader)) return
     count(reader.owner, -1)
+    void watch()
     if (readers.size > 0) return
     unsubscribe?.()
     stopBeating?.()
@@ -135,18 +142,19 @@ export function createEventRoutes(options: EventRoutesOptions): EventRoutes {
         wanted: { tenant: asOperator ? tenant : caller.tenant, notification, recipient },
         backlogMaxBytes,
       })
-      reader.send(': connected\n\n')
       add(reader)
+      void watch().then(() => reader.send(': connected\n\n'))
       return reply
     },
   }
 
-  return {
-    routes: [route],
-    close() {
-      for (const reader of readers) reader.end()
-    },
+  function endAll(): void {
+    for (const reader of readers) reader.end()
   }
+  // A reader that connects again knows that it may have missed changes.
+  changes.onLost?.(endAll)
+
+  return { routes: [route], close: endAll }
 }
 
 interface ReaderOptions {
@@ -168,19 +176,24 @@ class Reader extends EventStream {
   readonly owner: string
   readonly #wanted: Wanted
 
+  /** The tenant whose changes it gets; undefined for all. */
+  get tenant(): string | undefined {
+    return this.#wanted.tenant
+  }
+
   constructor({ response, owner, wanted, backlogMaxBytes }: ReaderOptions) {
     super(response, backlogMaxBytes)
     this.owner = owner
     this.#wanted = wanted
   }
 
-  wants({ notification: { tenant, id, to } }: Happening): boolean {
+  wants({ notification: { tenant, id, to } }: StateChange): boolean {
     const { tenant: ofTenant = tenant, notification = id, recipient = to.id } = this.#wanted
     return ofTenant === tenant && notification === id && recipient === to.id
   }
 }
 
-function stateText({ notification, events }: Happening, aheadMs: number): string {
+function stateText({ notification, events }: StateChange, aheadMs: number): string {
   const { id, tenant, module, to, channel, category, priority, template, actor } = notification
   const about = {
     notificationId: id,

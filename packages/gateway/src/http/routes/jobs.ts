@@ -1,7 +1,7 @@
 /** Routes of jobs: the progress of a batch in the background, and its cancellation. */
 import type { FastifyRequest } from 'fastify'
 import { SluiceError } from '../../errors.ts'
-import type { Job } from '../../model.ts'
+import { isFinal, type Job } from '../../model.ts'
 import type { Store } from '../../ports.ts'
 import type { Jobs, Ledger } from '../../stages.ts'
 import { jobAnswer, knowsJobOf } from '../answer.ts'
@@ -44,7 +44,8 @@ export function jobRoutes({ jobs, store, ledger }: JobRoutesOptions): readonly R
         const members = await store.jobMembers(job)
         return jobAnswer(
           job,
-          members.map(({ id, status }) => ledger.live(id)?.status ?? status),
+          // A notification that another process has ended may still be held here.
+          members.map(({ id, status }) => (isFinal(status) ? status : (ledger.live(id)?.status ?? status))),
         )
       },
     },

@@ -11,12 +11,13 @@ import { definedOf, pageAnswer } from '../page.ts'
 import { basePath, keyedPaths, type Route } from '../route.ts'
 import { type ExplainQuery, explainQuery, idParams, type ListFilter, listQuery } from '../schema.ts'
 import { parseInstant } from '../syntax.ts'
+import { withFeedback } from '../timeline-feedback.ts'
 import { invalidRequest } from '../validation.ts'
 import { aheadOf, inWallTime } from '../wall-time.ts'
 
 export interface NotificationReadRoutesOptions extends ExplanationsOptions {
   readonly gate: Pick<Gate, 'cancel' | 'placeOf'>
-  readonly store: Pick<Store, 'notification' | 'list' | 'job' | 'admissions' | 'answer'>
+  readonly store: Pick<Store, 'notification' | 'list' | 'job' | 'admissions' | 'answer' | 'feedback'>
   readonly ledger: Pick<Ledger, 'live'>
   readonly clock: Clock
 }
@@ -75,7 +76,7 @@ export function notificationReadRoutes(options: NotificationReadRoutesOptions): 
         return pageAnswer(
           reply,
           await store.list({ ...query.stored, ...accepted }),
-          { ledger, clock, caller },
+          { ledger, clock, caller, feedback: store.feedback },
           query.asked,
         )
       },
@@ -99,7 +100,8 @@ export function notificationReadRoutes(options: NotificationReadRoutesOptions): 
         const dueAt = await gate.placeOf(recorded)
         const found = dueAt === undefined ? recorded : { ...recorded, dueAt }
         const current = shown(found, ledger)
-        const answer = notificationAnswer(inWallTime(current, aheadOf(clock)), request.caller)
+        const [complete] = await withFeedback(store.feedback, [current])
+        const answer = notificationAnswer(inWallTime(complete!, aheadOf(clock)), request.caller)
         if ((request.query as ExplainQuery).explain !== true) return answer
         return { ...answer, explanation: await explanations.of(current, request.caller) }
       },

@@ -2,7 +2,8 @@
 
 import type { Clock, Store } from '../../ports.ts'
 import type { Gate, Ledger } from '../../stages.ts'
-import { notificationPage, redriveSchema } from '../answer-schema.ts'
+import { deadLetterPage, redriveSchema } from '../answer-schema.ts'
+import { readDeadLetters, recordAnswer } from '../dead-letters.ts'
 import type { Idempotency, Keep } from '../idempotency.ts'
 import { definedOf, pageAnswer } from '../page.ts'
 import { basePath, type Route } from '../route.ts'
@@ -13,7 +14,7 @@ import { headed } from './notifications.ts'
 
 export interface OperationRoutesOptions {
   readonly gate: Pick<Gate, 'redrive'>
-  readonly store: Pick<Store, 'deadLetters'>
+  readonly store: Pick<Store, 'deadLetters' | 'feedback' | 'intake'>
   readonly ledger: Pick<Ledger, 'live' | 'commit'>
   readonly idempotency: Idempotency
   readonly clock: Pick<Clock, 'now' | 'aheadMs' | 'soon'>
@@ -35,19 +36,21 @@ export function operationRoutes(options: OperationRoutesOptions): readonly Route
       operation: 'listDeadLetters',
       tag: 'Operation',
       summary: 'Dead letters, oldest first',
+      details:
+        'Notifications, and behind them the records of topics that could not be accepted: those have `record` and no id, and are not redriven',
       access: 'reader',
       counts: 'reads',
       query: deadLetterQuery,
-      answers: { 200: { description: 'A page of them', schema: notificationPage } },
+      answers: { 200: { description: 'A page of them', schema: deadLetterPage } },
       problems: ['STORE_UNAVAILABLE'],
       rowsOf: ({ query }) => (query as { limit: number }).limit,
       async handle(request, reply) {
         const query = request.query as DeadLetterFilter & { limit: number }
-        return pageAnswer(reply, await store.deadLetters(definedOf(query)), {
-          ledger,
-          clock,
-          caller: request.caller,
-        })
+        const { records, ...page } = await readDeadLetters(store, definedOf(query))
+        const viewer = { ledger, clock, caller: request.caller, feedback: store.feedback }
+        const aheadMs = aheadOf(clock)
+        const others = records.map((record) => recordAnswer(record, aheadMs))
+        return pageAnswer(reply, page, viewer, undefined, others)
       },
     },
     {

@@ -46,6 +46,8 @@ export function createOverviewStream(options: OverviewStreamOptions): SecondStre
   }
 
   function figures(): Figures {
+    // Where the store has to be asked, these are the figures of the reading before; its errors are told by questions.
+    overview.refresh().catch(() => undefined)
     const waiting = overview.waiting(undefined)
     const { byReason, dueNow, oldestDueMs, deadLetters } = waiting
     return {

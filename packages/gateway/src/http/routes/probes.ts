@@ -1,6 +1,7 @@
 /** Liveness, readiness and metrics, for load balancers, orchestrators and Prometheus. */
 import type { FastifyReply } from 'fastify'
 import { SluiceError } from '../../errors.ts'
+import type { IntakeReport } from '../../intake-reports.ts'
 import type { Metrics } from '../../observability/metrics.ts'
 import type { Store } from '../../ports.ts'
 import type { PoolReport } from '../../stages.ts'
@@ -10,11 +11,25 @@ import type { Route } from '../route.ts'
 
 type ServedMetrics = Pick<Metrics, 'text' | 'contentType' | 'apart'>
 
+/** Limiter state on a server, as readiness looks at it. */
+export interface ProbedState {
+  /** Rejects with STATE_UNAVAILABLE. */
+  ping(): Promise<void>
+  /** True if notifications are refused while it does not answer; else they are accepted undecided. */
+  isNeeded(): boolean
+}
+
 interface ProbeRoutesOptions {
   readonly store: Pick<Store, 'ping'>
   /** True during the graceful shutdown. */
   readonly isClosing: () => boolean
   readonly pools: () => readonly PoolReport[]
+  /** Topics whose records are taken. @defaultValue none */
+  readonly intakes?: (() => readonly IntakeReport[]) | undefined
+  /** Limiter state on a server; absent where it is in memory. */
+  readonly state?: ProbedState | undefined
+  /** The delivery log; absent where the timeline is kept in the store alone. */
+  readonly deliveryLog?: (() => { readonly awaySince: number | undefined }) | undefined
   /** Absent where they are served on a port of their own. */
   readonly metrics: ServedMetrics | undefined
 }
@@ -29,9 +44,34 @@ function poolsOut(pools: readonly PoolReport[]): readonly string[] {
     .map(({ channel, provider }) => `pool ${channel} (${provider}): no account is healthy`)
 }
 
-export function probeRoutes({ store, isClosing, metrics, pools }: ProbeRoutesOptions): readonly Route[] {
+/** Finds topics whose brokers do not answer: their records wait there, and requests are accepted as ever. */
+function intakesAway(intakes: readonly IntakeReport[]): readonly string[] {
+  return intakes
+    .filter(({ awaySince }) => awaySince !== undefined)
+    .map(({ topic }) => `intake ${topic}: no broker answers`)
+}
+
+export function probeRoutes({
+  store,
+  state,
+  deliveryLog,
+  isClosing,
+  metrics,
+  pools,
+  intakes = () => [],
+}: ProbeRoutesOptions): readonly Route[] {
   function notReady(reply: FastifyReply, error: SluiceError, what: string): FastifyReply {
     return sendProblem(reply, error, { degraded: [what, ...poolsOut(pools())] })
+  }
+
+  async function stateAway(): Promise<SluiceError | undefined> {
+    try {
+      await state?.ping()
+      return undefined
+    } catch (error) {
+      if (error instanceof SluiceError) return error
+      throw error
+    }
   }
 
   return [
@@ -67,10 +107,18 @@ export function probeRoutes({ store, isClosing, metrics, pools }: ProbeRoutesOpt
             error instanceof SluiceError
               ? error
               : new SluiceError('STORE_UNAVAILABLE', message, { cause: error })
-          const part = known.code === 'STATE_UNAVAILABLE' ? 'state' : 'store'
-          return notReady(reply, known, `${part}: ${known.message}`)
+          return notReady(reply, known, `store: ${known.message}`)
         }
-        const degraded = poolsOut(pools())
+        const away = await stateAway()
+        if (away !== undefined && state?.isNeeded() === true)
+          return notReady(reply, away, `state: ${away.message}`)
+        const degraded = [
+          ...(away === undefined ? [] : [`state: ${away.message}`]),
+          // Changes that it has not got yet wait in the store: nothing is refused.
+          ...(deliveryLog?.().awaySince === undefined ? [] : ['deliveryLog: Cassandra does not answer']),
+          ...intakesAway(intakes()),
+          ...poolsOut(pools()),
+        ]
         return degraded.length === 0 ? { status: 'ready' } : { status: 'ready', degraded }
       },
     },

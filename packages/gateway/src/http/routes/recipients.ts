@@ -2,9 +2,10 @@
 import type { FastifyRequest } from 'fastify'
 import { SluiceError } from '../../errors.ts'
 import type { JsonObject, JsonValue, Recipient } from '../../model.ts'
+import { withKeptMarks } from '../../policy/preferences.ts'
 import type { Clock, Store } from '../../ports.ts'
 import type { Gate, Ledger } from '../../stages.ts'
-import { recipientAnswer as answerOf, limitsAnswer } from '../answer.ts'
+import { limitsAnswer, recipientAnswer as shownOf } from '../answer.ts'
 import { limitsSchema, notificationPage } from '../answer-schema.ts'
 import { isDeeperThan } from '../json.ts'
 import { pageAnswer } from '../page.ts'
@@ -16,7 +17,7 @@ import { aheadOf, usageInWallTime } from '../wall-time.ts'
 
 export interface RecipientRoutesOptions {
   readonly gate: Pick<Gate, 'usage'>
-  readonly store: Pick<Store, 'recipient' | 'list'>
+  readonly store: Pick<Store, 'recipient' | 'list' | 'feedback'>
   readonly ledger: Pick<Ledger, 'live'>
   readonly editor: RecipientEditor
   readonly clock: Pick<Clock, 'aheadMs' | 'soon'>
@@ -33,6 +34,7 @@ const idOf = (request: FastifyRequest): string => (request.params as { id: strin
 
 export function recipientRoutes(options: RecipientRoutesOptions): readonly Route[] {
   const { gate, store, ledger, editor, erase, clock } = options
+  const answerOf = (recipient: Recipient) => shownOf(recipient, aheadOf(clock))
   const answers = { 200: { description: 'The recipient', schema: recipientAnswer } }
 
   return [
@@ -73,7 +75,7 @@ export function recipientRoutes(options: RecipientRoutesOptions): readonly Route
           await editor.edit(tenant, id, (before, wasErased) => {
             // An erased recipient keeps the opt-outs, unless the request sets them.
             const kept = wasErased && before?.optOuts !== undefined ? { optOuts: before.optOuts } : {}
-            return recipientOf(tenant, id, { ...kept, ...given })
+            return withKeptMarks(recipientOf(tenant, id, { ...kept, ...given }), before)
           }),
         )
       },
@@ -96,11 +98,11 @@ export function recipientRoutes(options: RecipientRoutesOptions): readonly Route
         const patch = readPatch(request.body as JsonObject)
         return answerOf(
           await editor.edit(tenant, id, (before) => {
-            const { tenant: _, ...fields } = before ?? { tenant, id }
+            const { tenant: _, invalid: _invalid, ...fields }: Recipient = before ?? { tenant, id }
             const merged = mergePatch(fields as unknown as JsonObject, patch)
             const faults = checkRecipient(merged)
             if (faults !== undefined) throw invalidRequest(faults)
-            return recipientOf(tenant, id, merged as Partial<Recipient>)
+            return withKeptMarks(recipientOf(tenant, id, merged as Partial<Recipient>), before)
           }),
         )
       },
@@ -157,7 +159,8 @@ export function recipientRoutes(options: RecipientRoutesOptions): readonly Route
       async handle(request, reply) {
         const page = request.query as { limit: number; cursor?: string }
         const query = { tenant: request.caller.tenant, recipient: idOf(request), ...page }
-        return pageAnswer(reply, await store.list(query), { ledger, clock, caller: request.caller })
+        const found = await store.list(query)
+        return pageAnswer(reply, found, { ledger, clock, feedback: store.feedback, caller: request.caller })
       },
     },
   ]

@@ -7,10 +7,14 @@ import type { Ledger } from '../../stages.ts'
 import { iso, knowsJobOf, notificationAnswer, shown } from '../answer.ts'
 import { type SearchParams, searchQuery, searchSchema } from '../operator-schema.ts'
 import { basePath, keyedPaths, type Route } from '../route.ts'
+import { withFeedback } from '../timeline-feedback.ts'
 import { aheadOf, inWallTime } from '../wall-time.ts'
 
 export interface SearchRoutesOptions {
-  readonly store: Pick<Store, 'notification' | 'job' | 'recipient' | 'list' | 'answer' | 'mayHave'>
+  readonly store: Pick<
+    Store,
+    'notification' | 'job' | 'recipient' | 'list' | 'answer' | 'mayHave' | 'feedback'
+  >
   readonly ledger: Pick<Ledger, 'live'>
   readonly clock: Pick<Clock, 'aheadMs'>
 }
@@ -45,7 +49,7 @@ export function searchRoutes({ store, ledger, clock }: SearchRoutesOptions): rea
         const notifications = [...(found === undefined ? [] : [found]), ...list.items].slice(0, foundMax)
         const isKnown = list.items.length > 0 || (stored !== undefined && stored.erased !== true)
         return {
-          notifications: notifications.map((each) =>
+          notifications: (await withFeedback(store.feedback, notifications)).map((each) =>
             notificationAnswer(inWallTime(shown(each, ledger), aheadMs), caller),
           ),
           jobs:

@@ -4,7 +4,10 @@
  */
 import type { FastifyReply } from 'fastify'
 import { SluiceError } from '../../errors.ts'
-import type { Recipient } from '../../model.ts'
+import type { Feedback } from '../../feedback/feedback.ts'
+import type { OptOut } from '../../model.ts'
+import { hasOptOut, withOptOut } from '../../policy/preferences.ts'
+import type { Clock, Store } from '../../ports.ts'
 import type { Recipients } from '../../stages.ts'
 import type { RecipientEditor } from '../recipient-editor.ts'
 import type { Route } from '../route.ts'
@@ -17,6 +20,10 @@ export interface UnsubscribeRoutesOptions {
   readonly editor: RecipientEditor
   readonly recipients: Pick<Recipients, 'find'>
   readonly limits: UnsubscribeLimits
+  /** An unsubscribe is feedback about the mail that has the link. */
+  readonly feedback: Pick<Feedback, 'report'>
+  readonly store: Pick<Store, 'notification'>
+  readonly clock: Pick<Clock, 'now'>
 }
 
 export function unsubscribeRoutes({
@@ -24,11 +31,22 @@ export function unsubscribeRoutes({
   editor,
   recipients,
   limits,
+  feedback,
+  store,
+  clock,
 }: UnsubscribeRoutesOptions): readonly Route[] {
   function read(params: unknown): Unsubscription {
     const found = links.read((params as { token: string }).token)
     if (found === undefined) throw new SluiceError('NOT_FOUND', 'This link is not valid, or no longer.')
     return found
+  }
+
+  /** Reports the unsubscribe. Retention may have removed the mail by now, and an erasure its recipient. */
+  async function report({ tenant, recipient, notificationId }: Unsubscription): Promise<void> {
+    const sent = notificationId && (await store.notification(tenant, notificationId))
+    if (!sent || sent.to.id !== recipient) return
+    const event = { type: 'unsubscribe', at: clock.now(), eventId: 'one-click' } as const
+    await feedback.report([{ ...event, notificationId: sent.id }], { tenant })
   }
 
   const page = { description: 'A page for people', type: 'text/html' }
@@ -65,14 +83,16 @@ export function unsubscribeRoutes({
       answers: { 200: page },
       problems: ['NOT_FOUND', 'REQUEST_LIMIT_EXCEEDED', 'STORE_UNAVAILABLE', 'STATE_UNAVAILABLE'],
       async handle(request, reply) {
-        const { tenant, recipient, category, channel } = read(request.params)
-        const optOut: OptedOut = { category, channel }
+        const unsubscription = read(request.params)
+        const { tenant, recipient, category, channel } = unsubscription
+        const optOut: OptOut = { category, channel }
         // Mail programs repeat uncertain requests: a repeated click costs one read.
         if (!hasOptOut(await recipients.find(tenant, recipient), optOut)) {
           limits.take(tenant, recipient)
           await editor.edit(tenant, recipient, (before) =>
             withOptOut(before ?? { tenant, id: recipient }, optOut),
           )
+          await report(unsubscription)
         }
         return sendPage(
           reply,
@@ -82,19 +102,6 @@ export function unsubscribeRoutes({
       },
     },
   ]
-}
-
-type OptedOut = Pick<Unsubscription, 'category' | 'channel'>
-
-function hasOptOut(recipient: Recipient | null, { category, channel }: OptedOut): boolean {
-  const optOuts = recipient?.optOuts ?? []
-  return optOuts.some((entry) => entry.category === category && entry.channel === channel)
-}
-
-function withOptOut(recipient: Recipient, optOut: OptedOut): Recipient {
-  const before = recipient.optOuts ?? []
-  if (hasOptOut(recipient, optOut)) return recipient
-  return { ...recipient, optOuts: [...before, optOut] }
 }
 
 const nameOf = (channel: string): string => (channel === 'email' ? 'mail' : `${escapeHtml(channel)} messages`)

@@ -21,6 +21,7 @@ import {
   type ServerMessage,
 } from './messages.ts'
 import type { Subscriber } from './room.ts'
+import type { Published } from './throttle.ts'
 
 export interface ConnectionOptions {
   readonly socket: WebSocket
@@ -217,7 +218,7 @@ export class Connection implements Subscriber, Writer, Mortal {
   }
 
   #publish(channel: string, data: unknown): void {
-    const { identity, hub, clock } = this.#options
+    const { identity, hub } = this.#options
     if (!identity.scopes.has(publishScope)) throw forbidden(`Publishing needs the scope ${publishScope}.`)
     if (recipientOf(channel) !== undefined)
       throw forbidden('The channels of people carry notifications: POST /api/v1/notifications.')
@@ -226,7 +227,12 @@ export class Connection implements Subscriber, Writer, Mortal {
       const detail = 'Too many messages of this tenant wait already; this one was dropped.'
       throw new SluiceError('WS_BUFFER_FULL', detail)
     }
-    const now = clock.now()
+    if (outcome instanceof Promise) void outcome.then((known) => this.#warnOf(known))
+    else this.#warnOf(outcome)
+  }
+
+  #warnOf(outcome: Published): void {
+    const now = this.#options.clock.now()
     if (outcome === 'sent' || now - this.#warnedAt < warningEveryMs) return
     this.#warnedAt = now
     this.#say({ type: 'warning', code: 'WS_RATE_LIMITED', message: 'Message throttled. Retry in 1s.' })

@@ -7,7 +7,7 @@ import type { Window } from '@sluice/limits'
 import type { Clock, Delivery, Presence } from '../../ports.ts'
 import { textFrame } from './frame.ts'
 import { Room, type Subscriber } from './room.ts'
-import { createThrottle, type Published } from './throttle.ts'
+import { createThrottle, type Published, type TakenMessages, type ThrottleOptions } from './throttle.ts'
 
 export interface WebSocketHubOptions {
   readonly clock: Pick<Clock, 'now' | 'at'>
@@ -17,6 +17,16 @@ export interface WebSocketHubOptions {
   readonly marginMs: number
   /** Published messages of one tenant at most that wait for its rate. */
   readonly waitingMax: number
+  /** The hubs of other processes. @defaultValue this process is alone */
+  readonly fleet?: HubFleet
+}
+
+/** The hubs of the other processes. */
+interface HubFleet {
+  /** Counts published messages over all processes. */
+  take(tenant: string, ...asked: Parameters<NonNullable<ThrottleOptions['take']>>): Promise<TakenMessages>
+  /** Tells the others of a message that was sent to the subscribers here. */
+  passOn(tenant: string, channel: string, data: unknown): void
 }
 
 /** Counts since the start, and gauges of now; the number of labels is bounded. */
@@ -33,13 +43,21 @@ interface WebSocketReport {
   readonly closed: ReadonlyMap<string, number>
 }
 
+export interface RecipientName {
+  readonly tenant: string
+  readonly recipient: string
+}
+
 export interface WebSocketHub extends Presence {
-  areConnected(
-    recipients: readonly { readonly tenant: string; readonly recipient: string }[],
-  ): readonly boolean[]
+  areConnected(recipients: readonly RecipientName[]): readonly boolean[]
+  /** The recipients who are connected here. */
+  recipients(): readonly RecipientName[]
   room(tenant: string): Room
   subscribe(tenant: string, channel: string, subscriber: Subscriber): void
-  publish(tenant: string, channel: string, data: unknown): Published
+  /** Without a promise where no other process must be asked. */
+  publish(tenant: string, channel: string, data: unknown): Published | Promise<Published>
+  /** Sends a message that another process has published to the subscribers here. */
+  passOn(tenant: string, channel: string, data: unknown): void
   /** Adds an opened or closed connection, or one that was refused and has closed. */
   count(tenant: string, what: 'connections' | 'refused', by: 1 | -1): void
   refuse(code: string): void
@@ -69,7 +87,7 @@ export function recipientOf(channel: string): string | undefined {
 }
 
 export function createWebSocketHub(options: WebSocketHubOptions): WebSocketHub {
-  const { clock, marginMs, waitingMax } = options
+  const { clock, marginMs, waitingMax, fleet } = options
   const rooms = new Map<string, Room>()
   let roomsMax = roomsMin
   const listeners = new Set<(tenant: string, recipient: string) => void>()
@@ -84,7 +102,14 @@ export function createWebSocketHub(options: WebSocketHubOptions): WebSocketHub {
     if (known === undefined) {
       if (rooms.size >= roomsMax) forgetEmpty()
       known = new Room(
-        createThrottle({ clock, windows: options.windowsOf(tenant), marginMs, waitingMax, waitingBytesMax }),
+        createThrottle({
+          clock,
+          windows: options.windowsOf(tenant),
+          marginMs,
+          waitingMax,
+          waitingBytesMax,
+          ...(fleet && { take: (rules, count) => fleet.take(tenant, rules, count) }),
+        }),
       )
       rooms.set(tenant, known)
     }
@@ -110,9 +135,20 @@ export function createWebSocketHub(options: WebSocketHubOptions): WebSocketHub {
     publish(tenant, channel, data) {
       const outcome = room(tenant).publish(channel, messageFrame(channel, data), (reached) => {
         passedOn += reached
+        fleet?.passOn(tenant, channel, data)
       })
-      published[outcome] += 1
-      return outcome
+      const count = (known: Published): Published => {
+        published[known] += 1
+        return known
+      }
+      return outcome instanceof Promise ? outcome.then(count) : count(outcome)
+    },
+    passOn(tenant, channel, data) {
+      const reached = rooms.get(tenant)?.subscribers(channel)
+      if (reached === undefined) return
+      passedOn += reached.size
+      const frame = messageFrame(channel, data)
+      for (const subscriber of reached) subscriber.send(frame)
     },
     count(tenant, what, by) {
       const of = room(tenant)
@@ -136,6 +172,15 @@ export function createWebSocketHub(options: WebSocketHubOptions): WebSocketHub {
       recipients.map(
         ({ tenant, recipient }) => rooms.get(tenant)?.subscribers(channelOf(recipient)) !== undefined,
       ),
+    recipients() {
+      const found: RecipientName[] = []
+      for (const [tenant, each] of rooms)
+        for (const channel of each.channels()) {
+          const recipient = recipientOf(channel)
+          if (recipient !== undefined) found.push({ tenant, recipient })
+        }
+      return found
+    },
     onConnect(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)

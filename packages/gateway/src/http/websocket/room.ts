@@ -3,7 +3,7 @@
  * published messages. Equal channel names of two tenants are different channels, since they are in different
  * rooms.
  */
-import type { Published, Throttle } from './throttle.ts'
+import type { Throttle } from './throttle.ts'
 
 export interface Subscriber {
   /**
@@ -28,6 +28,11 @@ export class Room {
     return this.#channels.get(channel)
   }
 
+  /** The channels that have subscribers. */
+  channels(): Iterable<string> {
+    return this.#channels.keys()
+  }
+
   /** Returns true for the first subscription of the channel. */
   subscribe(channel: string, subscriber: Subscriber): boolean {
     const subscribers = this.#channels.get(channel)
@@ -43,7 +48,11 @@ export class Room {
   }
 
   /** Sends a frame to every subscriber when the rate admits it; the frame is made once for all of them. */
-  publish(channel: string, frame: Buffer, onSent: (reached: number) => void): Published {
+  publish(
+    channel: string,
+    frame: Buffer,
+    onSent: (reached: number) => void,
+  ): ReturnType<Throttle['publish']> {
     return this.throttle.publish(frame.length, () => {
       const subscribers = this.#channels.get(channel)
       if (subscribers !== undefined) for (const subscriber of subscribers) subscriber.send(frame)

@@ -6,8 +6,9 @@
 import type { IncomingMessage, Server } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
-import { SluiceError } from '../../errors.ts'
+import { isStateAway, SluiceError } from '../../errors.ts'
 import type { Clock } from '../../ports.ts'
+import type { RoomState } from '../../room-port.ts'
 import { type Authenticate, type Identity, loopbackIdentity } from '../identity.ts'
 import { asSluiceError, refuseSocket } from '../problem.ts'
 import { refuseRepeated } from '../single-headers.ts'
@@ -42,6 +43,8 @@ export interface WebSocketsOptions {
   readonly hub: WebSocketHub
   /** Connections of one tenant at most. */
   readonly connectionsMaxOf: (tenant: string) => number
+  /** Counts the connections of each tenant, as what waits. */
+  readonly connectionCounts: Pick<RoomState, 'take'>
   /** Absent: no keys, loopback only. */
   readonly authenticate?: Authenticate
   readonly clock: Clock
@@ -58,6 +61,13 @@ export interface WebSockets {
   close(withinMs: number): Promise<void>
 }
 
+/** An upgrade that is authenticated; `giveBack` is absent where its tenant has no place left. */
+interface Admitted {
+  readonly identity: Identity
+  readonly giveBack: (() => void) | undefined
+}
+
+const onePlace = { queue: 0, critical: 0, waiting: 1 }
 /** Upgrades at most that wait for the check of their token. */
 const pendingMax = 1_000
 /** The read budget of a tenant, as a multiple of that of one connection. */
@@ -73,7 +83,7 @@ const drainCheckMs = 20
 const closingMsMax = 2_000
 
 export function createWebSockets(options: WebSocketsOptions): WebSockets {
-  const { config, hub, clock, connectionsMaxOf } = options
+  const { config, hub, clock, connectionsMaxOf, connectionCounts } = options
   const authenticate = options.authenticate ?? loopbackIdentity
   const keyless = options.authenticate === undefined
   const flusher = new Flusher(clock)
@@ -110,9 +120,12 @@ export function createWebSockets(options: WebSocketsOptions): WebSockets {
     socket.on('error', onError)
     pending += 1
     try {
-      const identity = await admit(request)
+      const admitted = await admit(request)
+      // A client that has gone meanwhile is not upgraded, and gives back its place.
+      socket.once('close', () => admitted.giveBack?.())
+      if (socket.destroyed) admitted.giveBack?.()
       socket.off('error', onError)
-      handshakes.handleUpgrade(request, socket, head, (opened) => accept(opened, socket, identity))
+      handshakes.handleUpgrade(request, socket, head, (opened) => accept(opened, socket, admitted))
     } catch (error) {
       const known = asSluiceError(error)
       if (known.status === 500) options.onError(error)
@@ -122,23 +135,35 @@ export function createWebSockets(options: WebSocketsOptions): WebSockets {
     }
   }
 
-  async function admit(request: IncomingMessage): Promise<Identity> {
+  async function admit(request: IncomingMessage): Promise<Admitted> {
     if (closing) throw unavailable('The gateway is shutting down.')
     if (pending > pendingMax) throw unavailable('Too many connections are being opened at this moment.')
     refuseRepeated(request.rawHeaders)
     const identity = await authenticate(withToken(request.headers))
     if (connections.size >= config.connectionsMax) throw unavailable('This gateway has no connection left.')
-    const room = hub.room(identity.tenant)
-    if (room.connections >= connectionsMaxOf(identity.tenant) && room.refused >= refusedMax) {
+    const giveBack = await takePlace(identity.tenant)
+    if (giveBack === undefined && hub.room(identity.tenant).refused >= refusedMax)
       throw unavailable('This tenant has too many connections.')
-    }
-    return identity
+    return { identity, giveBack }
   }
 
-  function accept(socket: WebSocket, stream: Duplex, identity: Identity): void {
+  /** Takes a place among the connections of a tenant; returns the function that gives it back, if there was one. */
+  async function takePlace(tenant: string): Promise<(() => void) | undefined> {
+    const bounds = { queueMax: 0, waitingMax: connectionsMaxOf(tenant), bytesMax: 0 }
+    try {
+      const taken = await connectionCounts.take(tenant, onePlace, bounds)
+      return 'giveBack' in taken ? taken.giveBack : undefined
+    } catch (error) {
+      if (isStateAway(error))
+        throw unavailable('The connections of this tenant cannot be counted at present.')
+      throw error
+    }
+  }
+
+  function accept(socket: WebSocket, stream: Duplex, { identity, giveBack }: Admitted): void {
     const { tenant } = identity
     const room = hub.room(tenant)
-    if (closing || room.connections >= connectionsMaxOf(tenant)) {
+    if (closing || giveBack === undefined) {
       turnAway(socket, tenant)
       return
     }

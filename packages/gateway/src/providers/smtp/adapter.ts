@@ -101,7 +101,7 @@ export function createSmtpProvider(options: SmtpOptions = {}): Provider {
 }
 
 /** Composes the mail of a message, or tells why it cannot: no value may end a header or name a second recipient. */
-function write(message: Message, { from }: SmtpAccount, date: number): Envelope | SendResult {
+function write(message: Message, { from, idHeader }: SmtpAccount, date: number): Envelope | SendResult {
   const to = parseMailbox(message.to.email ?? '')
   if ('fault' in to) return { outcome: 'rejected', invalidAddress: true, detail: to.fault }
   const { id, content, unsubscribeUrl } = message
@@ -124,6 +124,7 @@ function write(message: Message, { from }: SmtpAccount, date: number): Envelope 
     to: to.address,
     content,
     date,
+    idHeader,
     ...(unsubscribeUrl === undefined ? {} : { unsubscribeUrl }),
   })
   return { from: from.address, to: to.address, international: to.international, mail }

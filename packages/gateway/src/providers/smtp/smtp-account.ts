@@ -44,6 +44,8 @@ export interface SmtpAccount {
   readonly password: string
   readonly from: Sender
   readonly connections: number
+  /** Name of another header that holds the notification's id. */
+  readonly idHeader: string | undefined
   readonly dkim:
     | { readonly domainName: string; readonly keySelector: string; readonly privateKey: string }
     | undefined
@@ -80,6 +82,7 @@ export function parseSmtpAccount(account: Account, defaults: SmtpDefaults): Smtp
     password: decodeURIComponent(url.password),
     from: 'fault' in from ? refuse(`from: ${from.fault}`) : from,
     connections,
+    idHeader: account.options.idHeader as string | undefined,
     dkim: parseDkim((account.options.dkim ?? defaults.dkim) as DkimOptions | undefined, refuse),
   }
 }

@@ -16,6 +16,8 @@ export interface Mail {
   /** Date of the mail, epoch ms. */
   readonly date: number
   readonly unsubscribeUrl?: string
+  /** Name of another header that holds the id, for a service that returns it with what it reports. */
+  readonly idHeader?: string | undefined
 }
 
 /** Columns of a header line (RFC 5322, 2.1.1) and of an encoded body. */
@@ -41,6 +43,7 @@ export function composeMail(mail: Mail): string {
     // Prevents out-of-office answers (RFC 3834).
     'Auto-Submitted: auto-generated',
   ]
+  if (mail.idHeader !== undefined) lines.push(`${mail.idHeader}: ${mail.id}`)
   if (mail.unsubscribeUrl !== undefined) {
     lines.push(
       header('List-Unsubscribe', bracketed(mail.unsubscribeUrl)),

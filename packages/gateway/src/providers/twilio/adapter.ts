@@ -94,9 +94,13 @@ function compose(message: Message, account: Account, now: number): Composed | Se
     }
   const sid = textOption(account, 'sid') ?? ''
   const service = textOption(account, 'messagingService')
+  const callback = textOption(account, 'statusCallback')
   const form = new URLSearchParams({
     To: phone,
     Body: text,
+    ...(callback === undefined
+      ? {}
+      : { StatusCallback: `${callback}?notification=${encodeURIComponent(message.id)}` }),
     ...(service === undefined
       ? { From: textOption(account, 'from') ?? '' }
       : { MessagingServiceSid: service }),

@@ -9,6 +9,7 @@ export const twilio = defineProvider({
   schemes: ['https:', 'http:'],
   url: 'https://api.twilio.com',
   requires: ['secret', 'sid'],
+  authToken: true,
   terms: {
     ...callTerms,
     sid: Type.Optional(

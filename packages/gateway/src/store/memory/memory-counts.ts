@@ -3,10 +3,18 @@
  * jobs.
  */
 
-import { isUnserved } from '../../bounds.ts'
+import { boundFor, isUnserved } from '../../bounds.ts'
 import type { SharedContent } from '../../model.ts'
-import { delayingLimit, isFinal, type Job, type Notification } from '../../model.ts'
+import {
+  delayingLimit,
+  isFinal,
+  type Job,
+  type Notification,
+  pendingBytesOf,
+  pendingOf,
+} from '../../model.ts'
 import type { JobWrite, Tally, WaitingContent } from '../../ports.ts'
+import type { Occupancy } from '../../room-port.ts'
 import { keyOf } from './memory-keys.ts'
 
 interface Kept {
@@ -21,6 +29,12 @@ export class MemoryCounts {
     { tally: Omit<Tally, 'count' | 'bytes'>; count: number; bytes: number }
   >()
   readonly #contents = new Map<string, Kept>()
+  readonly #onUse: (tenant: string, by: Occupancy) => void
+
+  /** @param onUse hears what a change uses of the bounds of a tenant, or gives back */
+  constructor(onUse: (tenant: string, by: Occupancy) => void) {
+    this.#onUse = onUse
+  }
 
   hasContent(id: string): boolean {
     return this.#contents.has(id)
@@ -64,6 +78,10 @@ export class MemoryCounts {
     const job = write.kind === 'open' ? write.job : write.after
     const by = runs(job) - (write.kind === 'open' ? 0 : runs(write.before))
     if (job.shared !== undefined) this.#refer(job.shared.id, by, by)
+    const [after, before] = [job, write.kind === 'open' ? undefined : write.before]
+    const queue = pendingOf(after) - (before === undefined ? 0 : pendingOf(before))
+    const bytes = pendingBytesOf(after) - (before === undefined ? 0 : pendingBytesOf(before))
+    this.#onUse(job.tenant, { queue, waiting: 0, bytes })
   }
 
   #refer(id: string, refs: number, waiting: number): void {
@@ -86,6 +104,8 @@ export class MemoryCounts {
     }
     found.count += by
     if (!isFinal(status)) found.bytes += by * bytes
+    const bound = boundFor(notification)
+    if (bound !== undefined) this.#onUse(tenant, { queue: 0, waiting: 0, [bound]: by, bytes: by * bytes })
   }
 }
 

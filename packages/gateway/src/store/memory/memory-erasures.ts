@@ -5,6 +5,7 @@
 import { isFinal, type Notification, type Recipient } from '../../model.ts'
 import { type ErasureResult, pseudonymPrefix, type StoredAnswer, type StoredRecipient } from '../../ports.ts'
 import type { MemoryCounts } from './memory-counts.ts'
+import type { MemoryFeedback } from './memory-feedback.ts'
 import type { MemoryJobs } from './memory-jobs.ts'
 import { keyOf } from './memory-keys.ts'
 import { entry } from './memory-rows.ts'
@@ -16,6 +17,7 @@ export interface MemoryErasuresParts {
   readonly answers: Map<string, StoredAnswer>
   readonly jobs: MemoryJobs
   readonly counts: MemoryCounts
+  readonly feedback: Pick<MemoryFeedback, 'forget'>
 }
 
 export class MemoryErasures {
@@ -55,7 +57,7 @@ export class MemoryErasures {
   }
 
   end(tenant: string, recipient: string): ErasureResult {
-    const { tenants, byRecipient, answers, counts } = this.#parts
+    const { tenants, byRecipient, answers, counts, feedback } = this.#parts
     const ofTenant = byRecipient.get(tenant)
     const ids = ofTenant?.get(recipient) ?? []
     const rows = ids.map((id) => tenants.get(tenant)!.get(id)).filter((row) => row !== undefined)
@@ -67,6 +69,7 @@ export class MemoryErasures {
       tenants.get(tenant)!.set(row.id, after)
       counts.add(row, -1)
       counts.add(after, 1)
+      feedback.forget(tenant, row.id)
     }
     if (ofTenant?.delete(recipient)) entry(ofTenant, name, () => []).push(...ids)
     for (const [key, answer] of answers) {

@@ -10,6 +10,7 @@
 import { SluiceError } from '../../errors.ts'
 import type { Notification, Recipient } from '../../model.ts'
 import type { Change, Conflict, GivenRights, HeldName, RightRequest, TenantGeneration } from '../../ports.ts'
+import type { Occupancy } from '../../room-port.ts'
 import { keyOf } from './memory-keys.ts'
 import { sameVersion } from './memory-rows.ts'
 
@@ -27,6 +28,9 @@ export interface MemoryLookup {
   recipient(tenant: string, id: string): Recipient | undefined
 }
 
+/** The name under which all processes count that have gone. */
+const goneMember = '0'
+
 export class MemoryFleet {
   /** How long a right to send lasts, ms. */
   readonly rightMs: number
@@ -37,6 +41,10 @@ export class MemoryFleet {
   readonly #holders = new Map<string, { readonly member: MemoryMember; readonly name: HeldName }>()
   /** Ids of notifications that their holder may send. */
   readonly #rights = new Set<string>()
+  /** Ids of claims that a crash of the engine would lose: nothing was written synchronously since. */
+  readonly #unflushed = new Set<string>()
+  /** The use of the bounds of each tenant by each process: notifications that it has put on record, less those that it ended. */
+  readonly #uses = new Map<string, Map<string, Occupancy>>()
   /** The newest generation of each value of limiter state: two a tenant at most. */
   readonly #generations = new Map<string, number>()
   #version = 0
@@ -54,6 +62,55 @@ export class MemoryFleet {
   hold(notifications: readonly HeldName[]): void {
     for (const { tenant, id } of notifications)
       this.#holders.set(id, { member: this.caller, name: { tenant, id } })
+  }
+
+  /** Gives what is due to the caller, whose claims are written in the background. */
+  claim(notifications: readonly HeldName[]): void {
+    this.hold(notifications)
+    for (const { id } of notifications) this.#unflushed.add(id)
+  }
+
+  /** Notes that the engine has written all claims so far: its log is in order. */
+  flush(): void {
+    this.#unflushed.clear()
+  }
+
+  /** Returns the claims that a crash of the engine loses, by their holders. */
+  unflushed(): readonly { readonly member: MemoryMember; readonly name: HeldName }[] {
+    return [...this.#unflushed].map((id) => this.#holders.get(id)).filter((held) => held !== undefined)
+  }
+
+  /** Counts what the caller has put on record of a tenant, or taken off it. */
+  count(tenant: string, by: Occupancy): void {
+    this.#add(tenant, this.caller.id, by)
+  }
+
+  #add(tenant: string, member: string, { queue, waiting, bytes }: Occupancy): void {
+    const uses = this.#uses.get(tenant) ?? new Map<string, Occupancy>()
+    this.#uses.set(tenant, uses)
+    const use = uses.get(member) ?? { queue: 0, waiting: 0, bytes: 0 }
+    uses.set(member, {
+      queue: use.queue + queue,
+      waiting: use.waiting + waiting,
+      bytes: use.bytes + bytes,
+    })
+  }
+
+  /** Returns what each process has on record of a tenant. */
+  usesOf(tenant: string): readonly (Occupancy & { readonly member: string })[] {
+    return Array.from(this.#uses.get(tenant) ?? [], ([member, use]) => ({ member, ...use }))
+  }
+
+  /** Counts what a dead process has on record under one name for all of them, once nothing is held by it. */
+  settleDead(member: MemoryMember): boolean {
+    if (member.state !== 'dead' || this.#held((holder) => holder === member).length > 0) return false
+    for (const [tenant, uses] of this.#uses) {
+      const use = uses.get(member.id)
+      if (use === undefined) continue
+      uses.delete(member.id)
+      this.#add(tenant, goneMember, use)
+    }
+    return true
   }
 
   /** Ends the holding, and the right to send if there is one: the notification is free, or has ended. */
@@ -98,17 +155,20 @@ export class MemoryFleet {
       if (version !== this.#versionOf(tenant, recipient))
         conflicts.push({ kind: 'recipient', key: recipient })
     for (const { tenant, state, number } of generations)
-      if (number !== this.#generations.get(keyOf(tenant, state)))
-        conflicts.push({ kind: 'generation', key: tenant })
+      if (number !== this.generationOf(tenant, state)) conflicts.push({ kind: 'generation', key: tenant })
     return conflicts
   }
 
   /** Gives a value of limiter state its next generation. */
   nextGeneration(tenant: string, state: TenantGeneration['state']): number {
-    const key = keyOf(tenant, state)
-    const next = (this.#generations.get(key) ?? 0) + 1
-    this.#generations.set(key, next)
+    const next = this.generationOf(tenant, state) + 1
+    this.#generations.set(keyOf(tenant, state), next)
     return next
+  }
+
+  /** Returns the present generation of a value; 0 where it was never filled. */
+  generationOf(tenant: string, state: TenantGeneration['state']): number {
+    return this.#generations.get(keyOf(tenant, state)) ?? 0
   }
 
   /** Gives a written recipient its version. */
@@ -123,6 +183,7 @@ export class MemoryFleet {
 
   begin(requests: readonly RightRequest[]): GivenRights {
     this.mustLive()
+    this.flush()
     const refused = new Set<string>()
     const outdated = new Set<string>()
     const seen = new Map<string, number>()

@@ -5,6 +5,7 @@
  * (memory-fleet.ts).
  */
 import { type BacklogRow, backlogRowOf } from '../../backlog-cell.ts'
+import type { DeliveredQuery } from '../../delivery-count-port.ts'
 import { SluiceError } from '../../errors.ts'
 import {
   type Digest,
@@ -32,7 +33,6 @@ import type {
   StoredAnswer,
   TakenOver,
   Tally,
-  TenantGeneration,
   TimeLine,
 } from '../../ports.ts'
 import { admissionOf } from '../admission.ts'
@@ -41,11 +41,14 @@ import { MemoryAccounts } from './memory-accounts.ts'
 import { countedPage, newestAdmissions, waits } from './memory-admissions.ts'
 import { type ConflictParts, conflictsOf } from './memory-conflicts.ts'
 import { MemoryCounts } from './memory-counts.ts'
+import { createMemoryTotals, deliveredIn } from './memory-delivered.ts'
 import { MemoryDigests } from './memory-digests.ts'
 import { MemoryDueCursor } from './memory-due-cursor.ts'
 import { MemoryErasures } from './memory-erasures.ts'
+import { MemoryFeedback } from './memory-feedback.ts'
 import { MemoryFleet, type MemoryMember } from './memory-fleet.ts'
 import { MemoryHolds } from './memory-holds.ts'
+import { MemoryIntake } from './memory-intake.ts'
 import { MemoryItems } from './memory-items.ts'
 import { MemoryJobs } from './memory-jobs.ts'
 import { answerKey, type Group, keyOf } from './memory-keys.ts'
@@ -65,19 +68,21 @@ export class MemoryStore implements Store {
   readonly #accounts = new MemoryAccounts()
   readonly #holds = new MemoryHolds()
   #timeLine: TimeLine | undefined
-  /** Always false: the store ends with its process. */
-  readonly unsettled = false
+  readonly unsettled = false // The store ends with its process.
   readonly #open = new MemoryDigests()
   readonly #items = new MemoryItems()
   /** Absent in a store of one process. */
-  readonly #fleet: MemoryFleet | undefined
+  readonly fleet: MemoryFleet | undefined
   readonly isVersioned: boolean
   readonly othersCallForMs: number
   readonly #dueCursor = new MemoryDueCursor((row) => {
     const found = this.#find(row)
-    return found !== undefined && this.#fleet?.isFree(found) === false ? undefined : found
+    return found !== undefined && this.fleet?.isFree(found) === false ? undefined : found
   })
-  readonly #counts = new MemoryCounts()
+  readonly #counts = new MemoryCounts((tenant, by) => this.fleet?.count(tenant, by))
+  readonly feedback = new MemoryFeedback(this.#tenants)
+  readonly deliveryTotals?: NonNullable<Store['deliveryTotals']>
+  readonly intake = new MemoryIntake()
   readonly #erasures = new MemoryErasures({
     tenants: this.#tenants,
     byRecipient: this.#byRecipient,
@@ -85,6 +90,7 @@ export class MemoryStore implements Store {
     answers: this.#answers,
     jobs: this.#jobs,
     counts: this.#counts,
+    feedback: this.feedback,
   })
   readonly #conflicting: ConflictParts = {
     find: (of) => this.#find(of),
@@ -101,7 +107,8 @@ export class MemoryStore implements Store {
     this.isVersioned = rightMs !== undefined
     this.othersCallForMs = rightMs ?? 0
     if (rightMs === undefined) return
-    this.#fleet = new MemoryFleet({
+    this.deliveryTotals = createMemoryTotals(this.#tenants, this.feedback)
+    this.fleet = new MemoryFleet({
       rightMs,
       lookup: {
         notification: (of) => this.#find(of),
@@ -112,7 +119,7 @@ export class MemoryStore implements Store {
 
   /** Performs one call of a process; each call takes effect before it returns. */
   as<T>(member: MemoryMember, perform: () => T): T {
-    this.#fleet!.caller = member
+    this.fleet!.caller = member
     this.#dueCursor.claimedUntil = member.claimedUntil
     try {
       return perform()
@@ -125,8 +132,9 @@ export class MemoryStore implements Store {
     if (this.#closed) throw new SluiceError('STORE_UNAVAILABLE', 'The store is closed.')
     const { accept = [], moves = [], digests = [], recipients = [], answer, jobs = [] } = change
     checkPaths(change)
-    const conflicts = [...conflictsOf(change, this.#conflicting), ...(this.#fleet?.conflictsOf(change) ?? [])]
+    const conflicts = [...conflictsOf(change, this.#conflicting), ...(this.fleet?.conflictsOf(change) ?? [])]
     if (conflicts.length > 0) return { applied: false, conflicts }
+    this.fleet?.flush()
     for (const content of change.contents ?? []) this.#counts.put(content)
     for (const { kind, digest } of digests) this.#open.write(kind, digest)
     for (const notification of accept) this.#insert(notification)
@@ -134,7 +142,7 @@ export class MemoryStore implements Store {
     for (const recipient of recipients)
       this.#recipients.set(
         keyOf(recipient.tenant, recipient.id),
-        this.#fleet?.versioned(recipient) ?? recipient,
+        this.fleet?.versioned(recipient) ?? recipient,
       )
     if (answer !== undefined) this.#answers.set(answerKey(answer), answer)
     for (const write of jobs) this.#counts.job(write)
@@ -168,11 +176,11 @@ export class MemoryStore implements Store {
     const after = before === move.before ? move.after : { ...before, ...move.after }
     this.#tenants.get(after.tenant)!.set(after.id, after)
     this.#counts.move(before, after)
-    this.#fleet?.endRight(after)
+    this.fleet?.endRight(after)
     const stays = after.status === 'digesting' && after.digestId === before.digestId
     if (before.status === 'digesting' && !stays) this.#items.delete(before)
     // A move that keeps its place in the due order stays claimed by its holder, or free.
-    if (after.dueAt !== before.dueAt || this.#fleet?.isFree(before) !== true || !waits.has(after.status))
+    if (after.dueAt !== before.dueAt || this.fleet?.isFree(before) !== true || !waits.has(after.status))
       this.#file(after)
     else if (after.dueAt > this.#dueCursor.claimedUntil) this.#dueCursor.push(after)
   }
@@ -180,19 +188,19 @@ export class MemoryStore implements Store {
   #file(notification: Notification): void {
     const isDueLater = notification.dueAt > this.#dueCursor.claimedUntil
     if (notification.status === 'digesting') this.#items.put(notification)
-    if (!waits.has(notification.status)) this.#fleet?.free(notification)
+    if (!waits.has(notification.status)) this.fleet?.free(notification)
     else if (isDueLater) this.#release(notification)
-    else this.#fleet?.hold([notification])
+    else this.fleet?.hold([notification])
   }
 
   /** Gives a notification back to whoever claims what is due. */
   #release(notification: Notification): void {
-    this.#fleet?.free(notification)
+    this.fleet?.free(notification)
     this.#dueCursor.push(notification)
   }
 
   /** Shows a notification as the caller may see it. */
-  readonly #shown = (row: Notification): Notification => this.#fleet?.shown(row) ?? row
+  readonly #shown = (row: Notification): Notification => this.fleet?.shown(row) ?? row
 
   async notification(tenant: string, id: string): Promise<Notification | undefined> {
     const found = this.#find({ tenant, id })
@@ -220,18 +228,16 @@ export class MemoryStore implements Store {
   }
 
   mayHave(what: 'preferences' | 'notifications', tenant: string, recipient: string): boolean {
-    if (this.#fleet !== undefined) return true
+    if (this.fleet !== undefined) return true
     const names = [recipient, this.#erasures.nameOf(tenant, recipient)].filter((name) => name !== undefined)
     if (what === 'notifications') return names.some((name) => this.#byRecipient.get(tenant)?.has(name))
     return names.some((name) => this.#recipients.has(keyOf(tenant, name)))
   }
 
-  /** Gives a value of limiter state its next generation, in a record of several processes. */
-  nextGeneration(tenant: string, state: TenantGeneration['state']): number {
-    return this.#fleet!.nextGeneration(tenant, state)
-  }
+  /** Notifications by tenant, then by id in the order of their acceptance. */
+  readonly rows: ReadonlyMap<string, ReadonlyMap<string, Notification>> = this.#tenants
 
-  readonly begin: Store['begin'] = (of) => this.#fleet?.begin(of) ?? rightsFor(of, (each) => this.#find(each))
+  readonly begin: Store['begin'] = (of) => this.fleet?.begin(of) ?? rightsFor(of, (each) => this.#find(each))
   readonly recipient = async (tenant: string, id: string) => this.#erasures.recipient(tenant, id)
   readonly recipients = async (keys: readonly RecipientKey[]) =>
     keys.map(({ tenant, recipient }) => this.#erasures.recipient(tenant, recipient))
@@ -262,7 +268,8 @@ export class MemoryStore implements Store {
   #withErased({ tenant, recipient }: Pick<AdmissionQuery, 'tenant' | 'recipient'>): Notification[] {
     const name = recipient === undefined ? undefined : this.#erasures.nameOf(tenant, recipient)
     const left = name === undefined ? [] : this.#of(tenant, name)
-    return [...left.map((row) => ({ ...row, to: { id: recipient! } })), ...this.#of(tenant, recipient)]
+    const rows = [...left.map((row) => ({ ...row, to: { id: recipient! } })), ...this.#of(tenant, recipient)]
+    return rows.map(this.#shown)
   }
 
   readonly admissions = async (query: AdmissionQuery) => newestAdmissions(this.#withErased(query), query)
@@ -280,9 +287,9 @@ export class MemoryStore implements Store {
     limit: number,
     without: Iterable<string> = [],
   ): Promise<readonly Notification[]> {
-    this.#fleet?.mustLive()
+    this.fleet?.mustLive()
     const taken = this.#dueCursor.take(until, limit, new Set(without))
-    this.#fleet?.hold(taken)
+    this.fleet?.claim(taken)
     return taken
   }
 
@@ -292,25 +299,25 @@ export class MemoryStore implements Store {
 
   async releaseDue(notifications: readonly Notification[]): Promise<void> {
     for (const notification of notifications)
-      if (this.#fleet === undefined) this.#dueCursor.push(notification)
-      else if (this.#fleet.isHeldByCaller(notification)) this.#release(this.#find(notification)!)
+      if (this.fleet === undefined) this.#dueCursor.push(notification)
+      else if (this.fleet.isHeldByCaller(notification)) this.#release(this.#find(notification)!)
   }
 
   async takeOver(at: number, limit: number, without: Iterable<string> = []): Promise<readonly TakenOver[]> {
-    this.#fleet?.mustLive()
-    const left = this.#fleet?.leftByDead(new Set(without)) ?? []
+    this.fleet?.mustLive()
+    const left = this.fleet?.leftByDead(new Set(without)) ?? []
     return left.slice(0, limit).map((notification) => this.#takeOver(notification, at))
   }
 
   async takeBack(at: number, names: readonly HeldName[]): Promise<readonly TakenOver[]> {
-    this.#fleet?.mustLive()
+    this.fleet?.mustLive()
     const own = new Set(names.map(({ id }) => id))
-    const held = this.#fleet?.heldByCaller().filter(({ id }) => own.has(id)) ?? []
+    const held = this.fleet?.heldByCaller().filter(({ id }) => own.has(id)) ?? []
     return held.map((notification) => this.#takeOver(notification, at))
   }
 
   #takeOver(notification: Notification, at: number): TakenOver {
-    const mayHaveLeft = this.#fleet!.takeOver(notification)
+    const mayHaveLeft = this.fleet!.takeOver(notification)
     if (!mayHaveLeft) return { notification, mayHaveLeft }
     const suspect = { ...notification, suspects: [...(notification.suspects ?? []), at] }
     this.#tenants.get(notification.tenant)!.set(notification.id, suspect)
@@ -318,7 +325,7 @@ export class MemoryStore implements Store {
   }
 
   async heldOnRecord(dueBy: number, after: string | null, limit: number): Promise<readonly HeldName[]> {
-    const held = this.#fleet?.heldByCaller() ?? []
+    const held = this.fleet?.heldByCaller() ?? []
     const due = held.filter(({ id, dueAt }) => dueAt <= dueBy && id > (after ?? '')).sort(byId)
     return due.slice(0, limit).map(({ tenant, id }) => ({ tenant, id }))
   }
@@ -368,6 +375,7 @@ export class MemoryStore implements Store {
     return rows.filter((row) => row !== undefined).map((row) => ({ ...row, count: 1 }))
   }
 
+  readonly delivered = async (query: DeliveredQuery) => deliveredIn(this.#tenants, query)
   readonly tallies = async (): Promise<readonly Tally[]> => this.#counts.tallies()
 
   readonly content = async (tenant: string, id: string) => this.#counts.find(tenant, id)
@@ -385,7 +393,7 @@ export class MemoryStore implements Store {
   }
 
   async close(): Promise<void> {
-    if (this.#fleet === undefined) this.#closed = true
-    else for (const each of this.#fleet.leave()) this.#release(each)
+    if (this.fleet === undefined) this.#closed = true
+    else for (const each of this.fleet.leave()) this.#release(each)
   }
 }

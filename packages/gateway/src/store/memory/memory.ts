@@ -4,12 +4,37 @@
  * suite of several members.
  */
 
-import type { Store, TenantGeneration } from '../../ports.ts'
+import type { Change, Clock, CommitResult, Store, TenantGeneration } from '../../ports.ts'
+import type { TenantRecords } from '../../tenant-record-port.ts'
+import { erasureRecord, logRecordsOf } from '../log-records.ts'
 import type { MemoryMember } from './memory-fleet.ts'
+import { MemoryOutbox } from './memory-outbox.ts'
 import { MemoryStore } from './memory-store.ts'
+import { createMemoryTenantRecords } from './memory-tenant-records.ts'
 
 export function createMemoryStore(): Store {
   return new MemoryStore(undefined)
+}
+
+/** Creates a store that keeps changes of state in an outbox for the delivery log. */
+export function createLoggedMemoryStore(clock: Pick<Clock, 'now'>): Store {
+  const store = new MemoryStore(undefined)
+  const outbox = new MemoryOutbox()
+  const { erase } = store
+  const commit = store.commit.bind(store)
+  return Object.assign(store, {
+    outbox,
+    async commit(change: Change): Promise<CommitResult> {
+      const result = await commit(change)
+      if (result.applied) outbox.put(logRecordsOf(change))
+      return result
+    },
+    async erase(tenant: string, recipient: string) {
+      const result = await erase(tenant, recipient)
+      if (result.done) outbox.put([erasureRecord(tenant, recipient, clock.now())])
+      return result
+    },
+  })
 }
 
 export interface MemoryRecord {
@@ -17,13 +42,20 @@ export interface MemoryRecord {
   open(member: string): Store
   /** Declares a process dead: from now on the record takes nothing from it, and the others take over what it held. */
   declareDead(member: string): void
+  /** Folds what a dead process has on record, once nothing is held by it; false while something is. */
+  settleDead(member: string): boolean
   /** Gives a state its next generation: what was decided in an earlier one is refused from now on. */
   nextGeneration(tenant: string, state: TenantGeneration['state']): number
+  /** The record from which lost limiter state is filled. */
+  readonly records: TenantRecords
+  /** Restarts the engine after a crash: claims that it had not written are lost, and nothing else. */
+  crash(): void
 }
 
 /** @param rightMs how long a right to send lasts */
 export function createMemoryRecord(rightMs: number): MemoryRecord {
   const store = new MemoryStore(rightMs)
+  const fleet = store.fleet!
   const members = new Map<string, MemoryMember>()
   return {
     open(id) {
@@ -37,7 +69,19 @@ export function createMemoryRecord(rightMs: number): MemoryRecord {
         },
       })
     },
-    nextGeneration: (tenant, state) => store.nextGeneration(tenant, state),
+    nextGeneration: (tenant, state) => fleet.nextGeneration(tenant, state),
+    records: createMemoryTenantRecords({ fleet, rows: store.rows }),
+    settleDead(id) {
+      const member = members.get(id)
+      return member !== undefined && fleet.settleDead(member)
+    },
+    crash() {
+      for (const { member, name } of fleet.unflushed()) {
+        const row = store.rows.get(name.tenant)!.get(name.id)!
+        void store.as(member, () => store.releaseDue([row]))
+      }
+      fleet.flush()
+    },
     declareDead(id) {
       const member = members.get(id)
       if (member !== undefined) member.state = 'dead'

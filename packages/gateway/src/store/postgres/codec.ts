@@ -6,6 +6,7 @@ import { dataOf } from '../../content.ts'
 import type { Channel, Decision, Job, Move, Notification, TimelineEvent } from '../../model.ts'
 import { isFinal, pendingBytesOf, pendingOf, revisionOf } from '../../model.ts'
 import type { Change, JobWork, JobWrite } from '../../ports.ts'
+import { logTextOf } from '../log-records.ts'
 import { isCountedApart, statusCodes, statusOf, throttledFlag } from '../status-codes.ts'
 
 /** The fields that moves change and that have no column. */
@@ -117,7 +118,7 @@ function bodyOf(notification: Notification): Body {
 }
 
 /** The tally in which a notification counts: see the migrations. */
-export function kindOf(notification: Notification): number {
+function kindOf(notification: Notification): number {
   const code = statusCodes[notification.status]
   return code * 2 + (isCountedApart(code) && throttledFlag(notification) ? 1 : 0)
 }
@@ -178,6 +179,19 @@ function movedRow({ before, after }: Move) {
   }
 }
 
+function deliveredRows(moves: readonly Move[]): readonly object[] {
+  const delivered = moves.filter(
+    ({ before, after }) => after.status === 'delivered' && before.status !== 'delivered',
+  )
+  const groups = Map.groupBy(delivered, ({ after: { tenant, category } }) =>
+    JSON.stringify([tenant, category]),
+  )
+  return [...groups.values()].map((group) => {
+    const { tenant, category } = group[0]!.after
+    return { tenant, category, count: group.length }
+  })
+}
+
 function jobRow(write: JobWrite) {
   const job: Job = write.kind === 'open' ? write.job : write.after
   const before = write.kind === 'open' ? undefined : write.before
@@ -212,13 +226,18 @@ export interface EncodedChange {
   readonly moves: readonly object[]
   readonly digests: readonly object[]
   readonly generations: readonly object[]
+  /** Its changes of state for the outbox; empty where no delivery log is kept. */
+  readonly log: readonly object[]
+  /** Deliveries by tenant and category. */
+  readonly delivered: readonly object[]
   readonly rest: Readonly<Partial<Record<RestKind, readonly object[]>>>
 }
 
 type RestKind = 'recipients' | 'decided' | 'answers' | 'jobs' | 'accounts' | 'holds' | 'contents'
 
-export function encodeChange(change: Change): EncodedChange {
+export function encodeChange(change: Change, isLogged = false): EncodedChange {
   const { decidedFor, generations = [] } = change
+  const text = isLogged ? logTextOf(change) : undefined
   const {
     accept = [],
     moves = [],
@@ -234,6 +253,8 @@ export function encodeChange(change: Change): EncodedChange {
     accept: accept.map(acceptedRow),
     moves: moves.map(movedRow),
     generations,
+    log: text === undefined ? [] : [{ entries: text.entries, body: text.text }],
+    delivered: deliveredRows(moves),
     digests: digests.map((write) => ({
       kind: write.kind,
       left: 'left' in write ? write.left : undefined,
@@ -309,6 +330,8 @@ export function groupJson(changes: readonly EncodedChange[]): string {
     moves: placed(({ moves }) => moves),
     digests: placed(({ digests }) => digests),
     generations: placed(({ generations }) => generations),
+    log: placed(({ log }) => log),
+    delivered: placed(({ delivered }) => delivered),
     ...(hasRest ? { rest: { ...Object.fromEntries(kinds.map((kind) => [kind, rest[kind] ?? []])) } } : {}),
   })
 }

@@ -22,7 +22,7 @@ export interface Db {
   ): Promise<readonly Row[]>
 }
 
-export interface QueryOptions {
+interface QueryOptions {
   /** Prepares the statement under this name, once for each connection. */
   readonly name?: string
   /** The deadline of the answer, ms. @defaultValue 8000 */

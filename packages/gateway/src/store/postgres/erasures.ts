@@ -1,8 +1,10 @@
 /** Erasure of recipients: the rows stay for the counts, under a pseudonym, without addresses, content and details. */
 import type { Job, Recipient } from '../../model.ts'
-import type { JobWork, Store } from '../../ports.ts'
+import type { Clock, JobWork, Store } from '../../ports.ts'
+import { erasureRecord, joinedText, textOf } from '../log-records.ts'
 import { anonymousOf, type WholeRow } from './codec.ts'
 import type { Db } from './connection.ts'
+import { outboxValues, writeOutbox } from './outbox.ts'
 import type { PseudonymOf } from './pseudonyms.ts'
 import type { Writer } from './writer.ts'
 
@@ -13,12 +15,17 @@ export interface ErasuresParts {
   readonly db: Db
   readonly writer: Writer
   readonly pseudonymOf: PseudonymOf
+  readonly clock: Pick<Clock, 'now'>
+  /** True if the delivery log is to forget the recipient, too. */
+  readonly isLogged: boolean
 }
 
 export function createErasures({
   db,
   writer,
   pseudonymOf,
+  clock,
+  isLogged,
 }: ErasuresParts): Pick<Store, 'beginErasure' | 'erase' | 'erasures'> {
   /** Runs statements as one transaction of the writing connection. */
   const transaction = <T>(run: (db: Db) => Promise<T>): Promise<T> =>
@@ -81,6 +88,10 @@ export function createErasures({
             FROM e WHERE notification.id = e.id`,
         [erased],
       )
+      await connection.query(
+        "UPDATE feedback SET body = body - 'detail' WHERE tenant = $1 AND notification = ANY($2)",
+        [tenant, rows.map(({ id }) => id)],
+      )
       return rows.length === eraseSlice
     })
 
@@ -128,6 +139,10 @@ export function createErasures({
             AND NOT EXISTS (SELECT FROM job j WHERE j.shared = c.id AND j.status = 'running')`,
           [tenant],
         )
+        if (isLogged) {
+          const erasure = textOf([erasureRecord(tenant, recipient, clock.now())])
+          await connection.query(writeOutbox, outboxValues(joinedText([erasure])))
+        }
         await connection.query('DELETE FROM erasure WHERE tenant = $1 AND recipient = $2', [
           tenant,
           recipient,

@@ -8,17 +8,17 @@ import { SluiceError } from '../../errors.ts'
 import type { PostgresAddress } from './address.ts'
 
 /** The time after which a client may retry, ms. */
-export const retryAfterMs = 1_000
+const retryAfterMs = 1_000
 
 /** Raised by the functions of the schema where this connection or this member may not write any more. */
-export const fencedCode = 'SL001'
+const fencedCode = 'SL001'
 
 /** The code that the server gave; undefined for an error of the connection. */
-export const codeOf = (error: unknown): string | undefined =>
+const codeOf = (error: unknown): string | undefined =>
   error instanceof pg.DatabaseError ? error.code : undefined
 
 /** True where the statement may have been carried out: its connection ended before the answer. */
-export function isLost(error: unknown): boolean {
+function isLost(error: unknown): boolean {
   const code = codeOf(error)
   return code === undefined ? !(error instanceof SluiceError) : /^(08|57P)/.test(code)
 }

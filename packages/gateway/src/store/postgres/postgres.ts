@@ -9,22 +9,25 @@ import type { Notification, SharedContent, Status } from '../../model.ts'
 import type { Clock, GivenRights, Store, StoredRecipient } from '../../ports.ts'
 import { isOnRecord } from '../commit-lookup.ts'
 import { checkPaths } from '../memory/memory-rows.ts'
-import { statusOf } from '../status-codes.ts'
+import { statusCodes, statusOf } from '../status-codes.ts'
 import type { PostgresAddress } from './address.ts'
 import { createAdmissions } from './admissions.ts'
 import { readRowsFor, type WholeRow } from './codec.ts'
 import { type Connection, connect, createReadPool, type Db } from './connection.ts'
 import { createDigestReads } from './digest-reads.ts'
 import { createErasures } from './erasures.ts'
+import { createFeedback } from './feedback.ts'
+import { createIntake } from './intake.ts'
 import { createJobReads, isJobKind } from './job-reads.ts'
 import { createLists, isText } from './lists.ts'
 import { enter, newMemberId, register } from './member.ts'
 import { migrate } from './migrate.ts'
+import { createOutbox } from './outbox.ts'
 import { closed, startFault, storeFault } from './postgres-errors.ts'
 import { prune } from './prune.ts'
 import { createPseudonyms } from './pseudonyms.ts'
 import { createTakeover } from './takeover.ts'
-import { createWriter, type RecipientVersions } from './writer.ts'
+import { type BegunRights, createWriter } from './writer.ts'
 
 export interface PostgresStoreOptions {
   readonly address: PostgresAddress
@@ -33,12 +36,15 @@ export interface PostgresStoreOptions {
   readonly version: string
   /** True where this process must be the only one of the store: it waits for no other and frees what was held. */
   readonly alone: boolean
+  /** True to keep changes of state in an outbox for the delivery log. @defaultValue false */
+  readonly isLogged?: boolean
   /** Names this process: 63 bits as a decimal number that no other process has had. @defaultValue random */
   readonly member?: string
 }
 
 /** A right to send is good for this time from the asking, ms: what forbids a call waits as long before its answer. */
 export const rightMs = 250
+const noRights: BegunRights = { begun: new Map(), servers: new Map() }
 /** Rows of the backlog that are read at once, at the start: some 20 ms. */
 const backlogPage = 5_000
 
@@ -51,6 +57,7 @@ export async function openPostgresStore({
   clock,
   version,
   alone,
+  isLogged = false,
   member = newMemberId(),
 }: PostgresStoreOptions): Promise<Store> {
   let connection: Connection | undefined
@@ -65,7 +72,8 @@ export async function openPostgresStore({
       alone,
     })
     const [row] = await connection.query<{ epoch: number }>('SELECT open_epoch($1) AS epoch', [member])
-    return storeOf({ address, clock, alone, member, connection, epoch: row!.epoch, unsettled, erasureKey })
+    const opened = { address, clock, alone, isLogged, member, connection, unsettled, erasureKey }
+    return storeOf({ ...opened, epoch: row!.epoch })
   } catch (error) {
     await connection?.close()
     throw startFault(error, address)
@@ -79,11 +87,13 @@ interface Opened {
   readonly connection: Connection
   readonly epoch: number
   readonly alone: boolean
+  readonly isLogged: boolean
   readonly unsettled: boolean
   readonly erasureKey: Buffer
 }
 
-function storeOf({ address, clock, alone, member, connection, epoch, unsettled, erasureKey }: Opened): Store {
+function storeOf(opened: Opened): Store {
+  const { address, clock, alone, isLogged, member, connection, epoch, unsettled, erasureKey } = opened
   let isOpen = true
   let claimedUntil = Number.NEGATIVE_INFINITY
   let claims = 0
@@ -109,6 +119,7 @@ function storeOf({ address, clock, alone, member, connection, epoch, unsettled, 
     connection,
     epoch,
     alone,
+    isLogged,
     claimedUntil: () => claimedUntil,
   })
   const pseudonymOf = createPseudonyms(erasureKey)
@@ -148,12 +159,15 @@ function storeOf({ address, clock, alone, member, connection, epoch, unsettled, 
     unsettled,
     isVersioned: !alone,
     othersCallForMs: alone ? 0 : rightMs,
+    feedback: createFeedback(db),
+    ...(isLogged ? { outbox: createOutbox(db) } : {}),
+    intake: createIntake(db),
     ...lists,
     ...createAdmissions(db, pseudonymOf, read),
     ...createDigestReads(db),
     ...createJobReads(db),
     ...createTakeover({ db, writer, member, read }),
-    ...createErasures({ db, writer, pseudonymOf }),
+    ...createErasures({ db, writer, pseudonymOf, clock, isLogged }),
 
     async commit(change) {
       if (!isOpen) throw closed(address)
@@ -166,8 +180,8 @@ function storeOf({ address, clock, alone, member, connection, epoch, unsettled, 
       return isOnRecord(this, change)
     },
     async begin(of): Promise<GivenRights> {
-      const begun: RecipientVersions =
-        of.length === 0 ? new Map() : await writer.begin(of.map((each) => each.notification))
+      const { begun, servers } =
+        of.length === 0 ? noRights : await writer.begin(of.map((each) => each.notification))
       const refused = new Set<string>()
       const outdated = new Set<string>()
       for (const { notification, recipient } of of) {
@@ -176,7 +190,12 @@ function storeOf({ address, clock, alone, member, connection, epoch, unsettled, 
         else if (recipient !== undefined && (recipient?.version ?? 0) !== version)
           outdated.add(notification.id)
       }
-      return { refused, forMs: rightMs, ...(alone ? {} : { outdated }) }
+      return {
+        refused,
+        forMs: rightMs,
+        ...(alone ? {} : { outdated }),
+        ...(servers.size === 0 ? {} : { servers }),
+      }
     },
 
     async recipient(tenant, recipient) {
@@ -275,6 +294,14 @@ function storeOf({ address, clock, alone, member, connection, epoch, unsettled, 
       }
       return [...cells.values()]
     },
+    delivered: ({ from, to, bucketMs, categories }) =>
+      db.query(
+        `SELECT n.tenant, n.category, (o.fired_at / $3::bigint)::bigint AS bucket, count(*)::bigint AS count
+          FROM outcome o JOIN notification n ON n.id = o.id
+          WHERE o.status = ${statusCodes.delivered} AND o.fired_at >= $1 AND o.at >= $1 AND o.fired_at < $2 AND n.category = ANY ($4)
+          GROUP BY 1, 2, 3`,
+        [from, to, bucketMs, categories],
+      ),
     async content(tenant, id) {
       if (!isText(id)) return undefined
       const [row] = await db.query<{ bytes: number; body: Partial<SharedContent> }>(

@@ -1,9 +1,13 @@
 /** Reads a whole schema in pages, within a transaction: each kind by a cursor, so that no page sorts anything again. */
+import type { LogRecord } from '../../delivery-log-port.ts'
+import type { WaitingReport } from '../../feedback-port.ts'
 import type { Digest, Job, Recipient, SharedContent } from '../../model.ts'
 import type { AccountRecord, HoldRecord, JobWork, StoredAnswer, TimeLine } from '../../ports.ts'
 import type { EntryPage } from '../move.ts'
 import { readRowsFor, type WholeRow } from './codec.ts'
 import type { Db } from './connection.ts'
+import { eventOf, type FeedbackRow, sentOf, type sentRow } from './feedback.ts'
+import { type PoisonRow, type PositionRow, poisonOf, positionOf } from './intake.ts'
 
 /** Entries of a page; contents and jobs may have megabytes. */
 const pageMax = 500
@@ -67,6 +71,37 @@ export async function* readPages(db: Db, keys: readonly string[]): AsyncGenerato
     yield { kind: 'account', entries: rows.map(({ body }) => body) }
   for await (const rows of rowsOf<{ body: HoldRecord }>(db, 'SELECT body FROM hold'))
     yield { kind: 'hold', entries: rows.map(({ body }) => body) }
+  for await (const rows of rowsOf<FeedbackRow>(
+    db,
+    'SELECT seq, tenant, notification, key, category, type, at, kept_at, body FROM feedback ORDER BY seq',
+  ))
+    yield { kind: 'feedback', entries: rows.map(eventOf) }
+  for await (const rows of rowsOf<WaitingReport>(
+    db,
+    'SELECT id, reporter, until, body FROM feedback_waiting',
+  ))
+    yield { kind: 'waitingReport', entries: rows }
+  for await (const rows of rowsOf<ReturnType<typeof sentRow>>(
+    db,
+    'SELECT key, tenant, notification, sent_at FROM sent',
+  ))
+    yield { kind: 'sent', entries: rows.map(sentOf) }
+  for await (const rows of rowsOf<{ body: string }>(db, 'SELECT body FROM outbox ORDER BY id', largeMax))
+    yield { kind: 'log', entries: rows.flatMap(({ body }) => JSON.parse(body) as readonly LogRecord[]) }
+  for await (const rows of rowsOf<PositionRow>(
+    db,
+    'SELECT topic_id, partition, next, ahead FROM intake_position',
+  ))
+    yield { kind: 'position', entries: rows.map(positionOf) }
+  for await (const rows of rowsOf<PoisonRow>(
+    db,
+    'SELECT seq, topic_id, partition, at_offset, topic, tenant, at, detail, bytes, size FROM poison ORDER BY seq',
+    largeMax,
+  ))
+    yield {
+      kind: 'poison',
+      entries: rows.map((row) => ({ ...poisonOf(row), bytes: row.bytes.toString('base64') })),
+    }
   for await (const rows of rowsOf<{ tenant: string; recipient: string; newest: string | null }>(
     db,
     `SELECT tenant, recipient, (SELECT id FROM notification n WHERE n.seq <= e.until ORDER BY seq DESC LIMIT 1) AS newest

@@ -3,19 +3,37 @@
  * function that writes the groups of a gateway. A process that ends in the middle leaves nothing behind.
  */
 import { SluiceError } from '../../errors.ts'
+import { joinedText, textOf } from '../log-records.ts'
 import type { EntryPage, RecordTarget } from '../move.ts'
 import type { PostgresAddress } from './address.ts'
 import { type EncodedChange, encodeChange, groupJson } from './codec.ts'
 import { type Connection, connect, type Db } from './connection.ts'
+import { feedbackRow, sentRow, writeFeedback, writeSent, writeWaiting } from './feedback.ts'
+import { poisonRow, positionRow, writePoison, writePositions } from './intake.ts'
 import { enter, newMemberId } from './member.ts'
 import { migrate } from './migrate.ts'
+import { outboxValues, writeOutbox } from './outbox.ts'
 import { startFault, storeFault } from './postgres-errors.ts'
 import { readPages } from './record-pages.ts'
 
 /** A statement of a move takes as long as the record is large; it is given up after an hour, ms. */
 const moveMs = 3_600_000
 /** Tables that a store which was never used has no row in. */
-const used = ['notification', 'recipient', 'answer', 'job', 'content', 'digest', 'erasure', 'hold'] as const
+const used = [
+  'notification',
+  'recipient',
+  'answer',
+  'job',
+  'content',
+  'digest',
+  'erasure',
+  'hold',
+  'feedback',
+  'feedback_waiting',
+  'outbox',
+  'intake_position',
+  'poison',
+] as const
 
 export interface TargetOptions {
   readonly address: PostgresAddress
@@ -130,6 +148,36 @@ function targetOf(connection: Connection, address: PostgresAddress, version: str
             `INSERT INTO erasure SELECT $1, $2, coalesce((SELECT seq FROM notification WHERE id = $3), 0)`,
             [tenant, recipient, newest],
           )
+        return
+      case 'feedback':
+        await db.query(writeFeedback, [
+          JSON.stringify(page.entries.map((event, n) => ({ n, ...feedbackRow(event) }))),
+        ])
+        return
+      case 'waitingReport': {
+        const rows = page.entries.map((report, n) => ({ n, ...report }))
+        await db.query(writeWaiting, [JSON.stringify(rows), Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER])
+        return
+      }
+      case 'sent':
+        await db.query(writeSent, [
+          JSON.stringify(page.entries.map((record, n) => ({ n, ...sentRow(record) }))),
+        ])
+        return
+      case 'log':
+        await db.query(writeOutbox, outboxValues(joinedText([textOf(page.entries)])))
+        return
+      case 'position':
+        await db.query(writePositions, [JSON.stringify(page.entries.map(positionRow))])
+        return
+      case 'poison':
+        await db.query(writePoison, [
+          JSON.stringify(
+            page.entries.map((each, n) =>
+              poisonRow({ ...each, bytes: Buffer.from(each.bytes, 'base64') }, n),
+            ),
+          ),
+        ])
         return
       case 'timeLine':
         await db.query(

@@ -14,17 +14,23 @@ import { lockStore } from './member.ts'
 import { closed, isFenced, isInTheWay, isRefusedValue, storeFault, unreachable } from './postgres-errors.ts'
 
 /** The writing connection as a task has it. `epoch` goes with each call of a function of the schema. */
-export interface WritingConnection extends Db {
+interface WritingConnection extends Db {
   readonly epoch: number
 }
 
 /** Ids of notifications that have the right to send, with the versions of their recipients on record. */
-export type RecipientVersions = ReadonlyMap<string, number>
+type RecipientVersions = ReadonlyMap<string, number>
+
+export interface BegunRights {
+  readonly begun: RecipientVersions
+  /** The newest registration of each server of limiter state; empty where this process is alone. */
+  readonly servers: ReadonlyMap<string, number>
+}
 
 export interface Writer {
   commit(change: Change): Promise<CommitResult>
   /** Asks for the right to send. */
-  begin(notifications: readonly Notification[]): Promise<RecipientVersions>
+  begin(notifications: readonly Notification[]): Promise<BegunRights>
   /** Runs a task between two groups. */
   task<T>(run: (connection: WritingConnection) => Promise<T>): Promise<T>
   /** Refuses all further calls, waits for those before, and closes the connection behind a last task. */
@@ -39,6 +45,8 @@ export interface WriterOptions {
   readonly epoch: number
   /** True where this process must be the only one of the store. */
   readonly alone: boolean
+  /** True if changes of state are put into the outbox. */
+  readonly isLogged: boolean
   /** The instant up to which rows have been claimed as a whole: what a change writes up to there is its writer's. */
   readonly claimedUntil: () => number
 }
@@ -61,7 +69,7 @@ interface Stretch {
   task?: () => Promise<void>
 }
 
-interface WaitingRights extends Waiting<RecipientVersions> {
+interface WaitingRights extends Waiting<BegunRights> {
   readonly versions: readonly object[]
 }
 
@@ -72,7 +80,9 @@ const rowBytes = 1_000
 const applied: CommitResult = { applied: true }
 
 export function createWriter(options: WriterOptions): Writer {
-  const { address, clock, member } = options
+  const { address, clock, member, isLogged } = options
+  // Where several processes share the record, deliveries are counted with the commit.
+  const commitGroup = !options.alone ? 'commit_and_count' : isLogged ? 'commit_logged' : 'commit_group'
   let connection: Connection | undefined = options.connection
   let { epoch } = options
   let isOpen = true
@@ -138,12 +148,12 @@ export function createWriter(options: WriterOptions): Writer {
   async function write(group: readonly WaitingChange[], asked: readonly WaitingRights[]): Promise<void> {
     const isSent = { yes: false }
     try {
-      const { conflicts, begun } = await call(group, asked, isSent)
+      const { conflicts, ...rights } = await call(group, asked, isSent)
       for (const [index, { resolve }] of group.entries()) {
         const own = conflicts.filter(({ c }) => c === index).map(({ kind, key }) => ({ kind, key }))
         resolve(own.length === 0 ? applied : { applied: false, conflicts: own })
       }
-      for (const { resolve } of asked) resolve(begun)
+      for (const { resolve } of asked) resolve(rights)
     } catch (error) {
       if (isRefusedValue(error) && group.length + asked.length > 1) {
         // One of them is to blame, and the others need not suffer.
@@ -164,10 +174,7 @@ export function createWriter(options: WriterOptions): Writer {
     group: readonly WaitingChange[],
     asked: readonly WaitingRights[],
     isSent: { yes: boolean },
-  ): Promise<{
-    readonly conflicts: readonly (Conflict & { readonly c: number })[]
-    readonly begun: RecipientVersions
-  }> {
+  ): Promise<BegunRights & { readonly conflicts: readonly (Conflict & { readonly c: number })[] }> {
     const own = groupJson(group.map(({ encoded }) => encoded))
     const versions = JSON.stringify(asked.flatMap((each) => each.versions))
     for (let tries = 1; ; tries += 1) {
@@ -175,18 +182,28 @@ export function createWriter(options: WriterOptions): Writer {
       const claimed = Math.max(options.claimedUntil(), Number.MIN_SAFE_INTEGER)
       isSent.yes = true
       try {
-        const commits = group.length > 0 ? 'to_json(commit_group($1, $2, $3, $4))' : "'[]'::json"
+        const commits = group.length > 0 ? `to_json(${commitGroup}($1, $2, $3, $4))` : "'[]'::json"
         const begins = asked.length > 0 ? 'begin_sending($1, $2, $5, $6)' : "'[]'::json"
+        // A server that is registered behind this snapshot is filled when rights from before it have ended.
+        const servers =
+          asked.length > 0 && !options.alone
+            ? '(SELECT json_object_agg(node, number) FROM limiter_server)'
+            : 'NULL::json'
         const [row] = await query<{
           conflicts: readonly (Conflict & { readonly c: number })[]
           begun: readonly (readonly [string, number])[]
+          servers: Readonly<Record<string, number>> | null
         }>(
-          `SELECT ${commits} AS conflicts, ${begins} AS begun
+          `SELECT ${commits} AS conflicts, ${begins} AS begun, ${servers} AS servers
             FROM (VALUES ($1::bigint, $2::int, $3::bigint, $4::json, $5::bigint, $6::json)) v`,
           [member, epoch, claimed, own, clock.now(), versions],
           { name: `write ${group.length > 0} ${asked.length > 0}` },
         )
-        return { conflicts: row!.conflicts, begun: new Map(row!.begun) }
+        return {
+          conflicts: row!.conflicts,
+          begun: new Map(row!.begun),
+          servers: new Map(Object.entries(row!.servers ?? {})),
+        }
       } catch (error) {
         // It was rolled back as a whole. The next try finds on record what was in the way.
         if (!isInTheWay(error) || tries === triesMax) throw error
@@ -214,7 +231,7 @@ export function createWriter(options: WriterOptions): Writer {
   return {
     commit(change) {
       if (!isOpen) return Promise.reject(closed(address))
-      const encoded = encodeChange(change)
+      const encoded = encodeChange(change, isLogged)
       const { accept = [], moves = [], jobs = [], contents = [] } = change
       const carried = [...accept, ...contents].reduce((sum, { bytes = 0 }) => sum + bytes, 0)
       const work = jobs.reduce((sum, write) => sum + (write.kind === 'open' ? (write.job.bytes ?? 0) : 0), 0)

@@ -118,10 +118,10 @@ export function openUnused(path: string): UnusedDatabase {
   try {
     db = connectReader(path, 32)
     checkHealth(db, path)
-    const seen = Number(db.prepare('PRAGMA user_version').get()?.user_version)
-    if (seen !== migrationFiles().length)
+    const { seen, known } = schemaVersions(db)
+    if (seen !== known)
       throw refuse(
-        `is of another version (schema ${seen}; this one has ${migrationFiles().length}). Start a gateway of this version on it once, and stop it.`,
+        `is of another version (schema ${seen}; this one has ${known}). Start a gateway of this version on it once, and stop it.`,
       )
     checkCommits(db, path)
     if (hasCrashed(db))
@@ -156,6 +156,12 @@ export function connectReader(path: string, cacheMib: number): DatabaseSync {
   db.exec(`PRAGMA cache_size = ${-cacheMib * 1024}; PRAGMA temp_store = MEMORY; PRAGMA busy_timeout = 100;`)
   return db
 }
+
+/** The migrations that a file has seen, and those that this version knows. */
+export const schemaVersions = (db: DatabaseSync): { readonly seen: number; readonly known: number } => ({
+  seen: Number(db.prepare('PRAGMA user_version').get()?.user_version),
+  known: migrationFiles().length,
+})
 
 /** The file's own secret: see hash.ts. */
 export function hashKeyOf(db: DatabaseSync): HashKey {

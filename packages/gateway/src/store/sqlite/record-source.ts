@@ -13,13 +13,18 @@ import { prepareJobWork, readWork } from './job-work.ts'
 import { prepareAccounts } from './tables/accounts.ts'
 import { prepareContentReads, prepareContents } from './tables/contents.ts'
 import { prepareDigests } from './tables/digests.ts'
+import { feedbackPages, sentRecords, waitingReports } from './tables/feedback.ts'
 import { prepareHolds } from './tables/holds.ts'
+import { intakePositions, poisonPages } from './tables/intake.ts'
 import { prepareJobs } from './tables/jobs.ts'
+import { outboxPages } from './tables/outbox.ts'
 import { prepareParts } from './tables/parts.ts'
 import { prepareTimeLine } from './tables/time-line.ts'
 
 /** Entries of a page: some kilobytes each. Contents and jobs may have megabytes, and make up a page each. */
 const pageMax = 500
+/** Records that could not be accepted have up to 64 KiB each. */
+const poisonMax = 50
 
 /** The secret keys that stand in files beside the store, as the table of a server names them. */
 const keyFiles = ['erasure', 'unsubscribe', 'log'] as const
@@ -99,6 +104,16 @@ function* entriesOf(db: DatabaseSync): Generator<EntryPage> {
     }
   yield { kind: 'account', entries: sound(prepareAccounts(db).read()) }
   yield { kind: 'hold', entries: sound(prepareHolds(db).read()) }
+  for (const page of feedbackPages(db, pageMax)) yield { kind: 'feedback', entries: sound(page) }
+  yield { kind: 'waitingReport', entries: sound(waitingReports(db)) }
+  for (const page of paged(sentRecords(db), pageMax)) yield { kind: 'sent', entries: page }
+  for (const page of outboxPages(db)) yield { kind: 'log', entries: sound(page) }
+  yield { kind: 'position', entries: intakePositions(db) }
+  for (const page of poisonPages(db, poisonMax))
+    yield {
+      kind: 'poison',
+      entries: sound(page).map((each) => ({ ...each, bytes: Buffer.from(each.bytes).toString('base64') })),
+    }
   // Before its first step an erasure is about everything on record.
   const erasures = db
     .prepare(

@@ -8,6 +8,7 @@ import { SluiceError } from '../../errors.ts'
 import type { Notification } from '../../model.ts'
 import type { Change, Clock, GivenRights, Page, Store, Tally } from '../../ports.ts'
 import { isOnRecord } from '../commit-lookup.ts'
+import { erasureRecord, textOf } from '../log-records.ts'
 import { orderOf } from '../memory/memory-admissions.ts'
 import type { Readable } from './codec/checksum.ts'
 import { RowDamage } from './codec/checksum.ts'
@@ -22,6 +23,9 @@ import { readWork } from './job-work.ts'
 import { createLargeValues } from './large-values.ts'
 import { createRecipientReads } from './recipient-reads.ts'
 import { closed, retryAfterMs } from './sqlite-errors.ts'
+import { createSqliteFeedback } from './sqlite-feedback.ts'
+import { createSqliteIntake } from './sqlite-intake.ts'
+import { createSqliteOutbox } from './sqlite-outbox.ts'
 import { unpackBacklog } from './tables/backlog.ts'
 import { createDamagedRows, type DamagedRow } from './tables/damaged-rows.ts'
 import type { Erased } from './tables/erasures.ts'
@@ -39,6 +43,8 @@ export interface SqliteStoreOptions extends DatabaseOptions {
   readonly clock: Clock
   /** True if a thread of its own writes the file. @defaultValue true for a file, false in memory */
   readonly thread?: boolean
+  /** True to keep changes of state in an outbox for the delivery log. @defaultValue false */
+  readonly isLogged?: boolean
   /** Called once for each row that cannot be read, with the move to commit. @defaultValue no callback */
   readonly onDamagedRow?: (row: DamagedRow) => void
 }
@@ -72,6 +78,7 @@ const ownRights: GivenRights = { refused: new Set(), forMs: Number.POSITIVE_INFI
 export function createSqliteStore({
   clock,
   thread,
+  isLogged = false,
   onDamagedRow = () => {},
   ...options
 }: SqliteStoreOptions): SqliteStore {
@@ -90,7 +97,7 @@ export function createSqliteStore({
   }
   const open = (thread ?? path !== inMemory) ? openWorker : openInProcess
   const engine = open({ ...options, now: clock.now(), onFault })
-  const group = createGroup({ clock, write: engine.write, raise })
+  const group = createGroup({ clock, isLogged, write: engine.write, raise })
   const largeValues = createLargeValues({
     firstKey: engine.partsKey,
     write: engine.write,
@@ -200,6 +207,9 @@ export function createSqliteStore({
     isVersioned: false,
     othersCallForMs: 0,
     begin: () => ownRights,
+    feedback: createSqliteFeedback({ ask, read, onDamaged: damagedRows.note, untilDone }),
+    ...(isLogged ? { outbox: createSqliteOutbox({ ask, read, onDamaged: damagedRows.note }) } : {}),
+    intake: createSqliteIntake({ ask, read, onDamaged: damagedRows.note, untilDone }),
     ...createSqliteTakeover({
       claimDue,
       claimedUntil: engine.claimedUntil,
@@ -308,6 +318,7 @@ export function createSqliteStore({
     accounts: async () => readableOf(await ask('accounts')),
     holds: async () => readableOf(await ask('holds')),
     backlog: async () => unpackBacklog(await ask('backlog')),
+    delivered: (query) => read('delivered', query),
     tallies: () => ask('tallies'),
     content: (tenant, id) => read('content', tenant, id),
     waitingContents: () => ask('waitingContents'),
@@ -332,7 +343,8 @@ export function createSqliteStore({
       // The log is emptied twice: the overwritten rows leave it before the erasure is reported, and so does the name
       // itself.
       await emptyLog()
-      await ask('eraseFinish', erased)
+      const log = isLogged ? [textOf([erasureRecord(tenant, recipient, clock.now())])] : []
+      await ask('eraseFinish', erased, log)
       await emptyLog()
       return { done: true }
     },

@@ -100,6 +100,42 @@ test('a digest over its limit stays open and goes on collecting', async () => {
   await harness.stop()
 })
 
+/** Two calls a second: the last of several that are due leaves late. */
+const paced = { pools: { email: { provider: 'sandbox', accounts: [{ id: 'slow', rate: '2/s' }] } } }
+const everyTen = { limits: [{ name: 'all', for: 'any', max: ['1/10min'], over: 'delay' }] }
+/** A window of ten minutes with its margin, ms. */
+const step = 10 * minute + 20
+
+for (const others of [2, 4])
+  test(`a digest whose slot comes a moment before its limit admits it keeps its turn before those who wait behind it (${others} at once)`, async () => {
+    const harness = await createHarness({
+      policy: policy({ ...everyTen, digests: [{ ...digest, window: '5min' }] }),
+      config: paced,
+    })
+    const now = { template: undefined as never, content: { subject: 'now', text: 'now' } }
+    await harness.post(now)
+    const delayed = await harness.post(now)
+    for (let index = 0; index < 3; index += 1) await harness.post(item(index))
+    await harness.runFor(6 * minute)
+    const behind = await harness.post(now)
+    assert.equal(behind.dueAt - harness.start, 3 * step, 'it waits behind the digest')
+    // The second one leaves late, and with it the earliest instant of the digest moves.
+    for (const recipient of ['x', 'y', 'z', 'v'].slice(0, others))
+      await harness.post({ ...now, recipient, sendAt: delayed.dueAt - 1 })
+    await harness.runFor(50 * minute)
+    const [, late, atClose, last, ...more] = harness.sent({ recipient: 'ada' })
+    assert.equal(late?.id, delayed.id)
+    const lateMs = late!.at - delayed.dueAt
+    assert.ok(lateMs > 0, 'it left late')
+    assert.equal(countOf(atClose), 3)
+    assert.ok(atClose!.at - late!.at <= step + 1, `the digest left ${atClose!.at - late!.at} ms behind it`)
+    assert.equal(last?.id, behind.id)
+    assert.ok(last!.at - atClose!.at <= step + 1)
+    assert.equal(more.length, 0)
+    await harness.check()
+    await harness.stop()
+  })
+
 test('items of an author at the limit stay in the digest, the others leave', async () => {
   const harness = await createHarness({
     policy: policy({

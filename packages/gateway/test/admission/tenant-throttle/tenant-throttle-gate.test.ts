@@ -354,3 +354,25 @@ async function judge(
   }
   return usual.length
 }
+
+test('a pass that counts more than 10 ms apart from the acceptance has its instant on record, earlier or later', async () => {
+  for (const apartMs of [-30, -10, 10, 30]) {
+    const harness = await createHarness({
+      policy,
+      config: tenants('1/min'),
+      parts: {
+        wrapThrottle: (state) => ({
+          ...state,
+          async pass(tenant, requests) {
+            const passed = await state.pass(tenant, requests)
+            return passed && { places: passed.places.map((place) => ({ ...place, at: place.at + apartMs })) }
+          },
+        }),
+      },
+    })
+    const { createdAt, turnedAt } = await harness.post()
+    assert.equal(turnedAt, Math.abs(apartMs) > 10 ? createdAt + apartMs : undefined)
+    await harness.runFor(minute)
+    await harness.stop()
+  }
+})

@@ -140,7 +140,7 @@ test('a slow reader is disconnected', { timeout: 20_000 }, async () => {
 function startEvents(bounds: Partial<Parameters<typeof createEventRoutes>[0]> = {}) {
   const beats: (() => void)[] = []
   const events = createEventRoutes({
-    ledger: { subscribe: () => () => {} },
+    changes: { subscribe: () => () => {} },
     clock: {
       now: () => 0,
       monotonic: () => 0,

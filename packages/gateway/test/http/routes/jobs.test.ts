@@ -36,6 +36,18 @@ test('a job shows its progress, the current states of its notifications, and the
   assert.equal((await stub.ask('GET', `/notifications/${ids[0]}`, undefined, as)).body.jobId, 'j-1')
 })
 
+test('a notification of a job that has ended on record counts as ended, though this process still holds it', async () => {
+  const stub = await startStub()
+  const as = { 'x-tenant-id': 'acme', 'x-module-id': 'shop' }
+  stub.jobs.set(job.id, job)
+  await stub.ask('POST', '/notifications', message('a'), as)
+  const [held] = [...stub.notifications.values()]
+  // Another process has cancelled it.
+  stub.notifications.set(held!.id, { ...held!, job: job.id, status: 'cancelled' })
+  stub.live.set(held!.id, { notification: held!, status: 'queued', events: [] })
+  assert.deepEqual((await stub.ask('GET', '/jobs/j-1', undefined, as)).body.counts, { cancelled: 1 })
+})
+
 test('a job without refusals has no list of them, and a finished one is done', async () => {
   const stub = await startStub()
   stub.jobs.set('j-2', { ...job, id: 'j-2', tenant: 'default', status: 'done', refused: [] })

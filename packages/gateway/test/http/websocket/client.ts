@@ -10,6 +10,7 @@ import { parseWindows } from '@sluice/limits'
 import { Ajv } from 'ajv'
 import { type ClientOptions, WebSocket } from 'ws'
 import { createSystemClock } from '../../../src/adapters/clock.ts'
+import { createMemoryRoom } from '../../../src/adapters/state/memory-room.ts'
 import { SluiceError } from '../../../src/errors.ts'
 import type { Identity } from '../../../src/http/identity.ts'
 import { asyncApiDocument } from '../../../src/http/websocket/asyncapi.ts'
@@ -162,7 +163,12 @@ export async function startSockets(options: SocketsOptions = {}): Promise<Socket
     ...more,
     parts: {
       clock,
-      webSocket: { config: { ...webSocketConfig, ...config }, hub, connectionsMaxOf: () => connections },
+      webSocket: {
+        config: { ...webSocketConfig, ...config },
+        hub,
+        connectionsMaxOf: () => connections,
+        connectionCounts: createMemoryRoom(),
+      },
       ...(tokens === undefined ? {} : { authenticate: authenticateBy(tokens) }),
       ...parts,
     },

@@ -128,3 +128,54 @@ test(`no rolling window is exceeded, and nothing is lost or late, for any input 
     })
   }
 })
+
+test('what several processes share is asked for together, and messages keep their order', async () => {
+  const asked: number[] = []
+  const grants = [2, 1, 5]
+  const { clock, sent, throttle, publish } = createTrial({
+    rate: '2/s',
+    async take(_rules, count) {
+      asked.push(count)
+      const taken = Math.min(count, grants.shift() ?? 0)
+      return { taken, waitMs: taken < count ? 300 : 0 }
+    },
+  })
+  const outcomes = [0, 1, 2, 3].map((n) => publish(n))
+  await clock.runUntil(start + 10)
+  assert.deepEqual(await Promise.all(outcomes), ['sent', 'sent', 'throttled', 'throttled'])
+  assert.equal(publish(4), 'throttled')
+  await clock.runUntil(start + 5_000)
+  assert.deepEqual(
+    sent.map(({ n, at }) => [n, at - start]),
+    [
+      [0, 0],
+      [1, 0],
+      [2, 300],
+      [3, 300],
+      [4, 300],
+    ],
+  )
+  assert.deepEqual([asked, throttle.size], [[1, 3, 3], 0])
+})
+
+test('messages wait while nobody can count them, and those that wait are bounded', async () => {
+  let isAway = true
+  const { clock, sent, publish } = createTrial({
+    rate: '2/s',
+    waitingMax: 2,
+    async take(_rules, count) {
+      if (isAway) throw new Error('away')
+      return { taken: count, waitMs: 0 }
+    },
+  })
+  const outcomes = [publish(0), publish(1), publish(2)]
+  await clock.runUntil(start + 1_000)
+  assert.deepEqual(await Promise.all(outcomes), ['throttled', 'throttled', 'full'])
+  assert.equal(sent.length, 0)
+  isAway = false
+  await clock.runUntil(start + 2_000)
+  assert.deepEqual(
+    sent.map(({ n }) => n),
+    [0, 1],
+  )
+})

@@ -168,3 +168,11 @@ test('no line of a mail is longer than a server must take, whatever is in its he
     assert.equal(headers.from, `${'n'.repeat(1_200)} <a@shop.example>`)
   }
 })
+
+test('a mail names its notification in another header where a service returns that one', () => {
+  const from = { name: '', address: 'a@shop.example', domain: 'shop.example' }
+  const mail = { id: '01ABC', from, to: 'ada@example.com', content: { text: 'Hello' }, date: 0 }
+  const idHeader = 'X-PM-Metadata-notification_id'
+  assert.equal(read(composeMail({ ...mail, idHeader })).headers[idHeader.toLowerCase()], '01ABC')
+  assert.equal(read(composeMail(mail)).headers[idHeader.toLowerCase()], undefined)
+})

@@ -50,6 +50,21 @@ describe('twilio', () => {
     })
   })
 
+  it('names the address to which Twilio reports the state of a message, with the notification in it', async () => {
+    options = {
+      sid,
+      from: '+15550100200',
+      statusCallback: 'https://notify.example.com/api/v1/feedback/sms/a1',
+    }
+    const message = sms()
+    await calls.send(message)
+    assert.equal(
+      new URLSearchParams(calls.last().body).get('StatusCallback'),
+      `https://notify.example.com/api/v1/feedback/sms/a1?notification=${message.id}`,
+    )
+    options = undefined
+  })
+
   it('names the messaging service instead of a sender, and logs in with an API key', async () => {
     options = { sid, key: `SK${'1'.repeat(32)}`, messagingService: `MG${'2'.repeat(32)}` }
     await calls.send(sms())

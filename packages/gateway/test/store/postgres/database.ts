@@ -43,12 +43,13 @@ export const joinAt = (
   })
 
 /** Opens the store of an address: alone, or as the member of this number among others. */
-export const openAt = (url: string, clock: Clock, member?: string): Promise<Store> =>
+export const openAt = (url: string, clock: Clock, member?: string, isLogged = false): Promise<Store> =>
   openPostgresStore({
     address: addressOf(url),
     clock,
     version: 'test',
     alone: member === undefined,
+    isLogged,
     ...(member === undefined ? {} : { member }),
   })
 

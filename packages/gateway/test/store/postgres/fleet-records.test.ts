@@ -4,7 +4,7 @@ import { after, describe, test } from 'node:test'
 import { needs } from '../../../../../scripts/services/needs.ts'
 import { createSystemClock } from '../../../src/adapters/clock.ts'
 import { someNotification } from '../../../src/conformance/store/sample.ts'
-import { advance, type Job } from '../../../src/model.ts'
+import { exerciseTenantRecords } from '../../../src/conformance/tenant-records.ts'
 import type { TenantGeneration } from '../../../src/ports.ts'
 import { ask, dropSchemas, joinAt, schemaUrl } from './database.ts'
 
@@ -29,6 +29,17 @@ async function twoOn(name: string) {
     },
   }
 }
+
+describe('the record of tenants on PostgreSQL', needs('postgres'), () => {
+  after(dropSchemas)
+  let opened = 0
+  exerciseTenantRecords(async () => {
+    opened += 1
+    const { a, b, close } = await twoOn(`tenants${opened}`)
+    const processOf = ({ store, members, records }: typeof a) => ({ store, id: members.id, records })
+    return { a: processOf(a), b: processOf(b), close }
+  })
+})
 
 describe('the record of a fleet on PostgreSQL', needs('postgres'), () => {
   after(dropSchemas)
@@ -91,75 +102,6 @@ describe('the record of a fleet on PostgreSQL', needs('postgres'), () => {
     await close()
   })
 
-  test('reads what has passed at its pass, and what waits at its promise in the order of acceptance', async () => {
-    const { a, close } = await twoOn('entries')
-    const now = clock.now()
-    const waits = (at: number) =>
-      someNotification({
-        createdAt: now,
-        status: 'scheduled',
-        dueAt: at - 5,
-        undecided: true,
-        module: 'orders',
-        decision: { outcome: 'delay', reason: 'tenant_limit', at, policyVersion: 'v', rules: [] },
-        timeline: [
-          { at: now, status: 'accepted' },
-          { at: now, status: 'scheduled', reason: 'tenant_limit' },
-        ],
-      })
-    const [late, soon, turned, ended] = [now + 9_000, now + 3_000, now + 1_000, now + 2_000].map(waits)
-    const old = someNotification({ createdAt: now - 60_000 })
-    const passed = someNotification({ createdAt: now, turnedAt: now + 40 })
-    const critical = someNotification({ createdAt: now - 10, priority: 'critical' })
-    const digest = someNotification({ createdAt: now, actors: ['x'] as never })
-    assert.ok(
-      (await a.store.commit({ accept: [late!, soon!, turned!, ended!, old, passed, critical, digest] }))
-        .applied,
-    )
-    const moves = [
-      advance(turned!, [{ at: now + 500, status: 'queued' }], { turnedAt: now + 500 }),
-      advance(ended!, [{ at: now + 600, status: 'cancelled' }]),
-    ]
-    assert.ok((await a.store.commit({ moves })).applied)
-    const { counted, waiting } = await a.records.entries(tenant, now - 1_000)
-    assert.deepEqual(
-      waiting,
-      [late!, soon!].map(({ id, dueAt }) => ({ id, module: 'orders', at: dueAt + 5, dueAt })),
-    )
-    assert.deepEqual(
-      counted.map(({ at, isCritical }) => [at - now, isCritical]).sort(([x], [y]) => Number(x) - Number(y)),
-      [
-        [-10, true],
-        [40, false],
-        [500, false],
-      ],
-    )
-    assert.deepEqual(await a.records.waitingTenants(), [tenant])
-    await close()
-  })
-
-  test('counts the use of the room by the process that has put it on record, jobs included', async () => {
-    const { a, b, close } = await twoOn('room')
-    const job: Job = {
-      ...{ id: 'job-1', tenant, module: 'm', createdAt: clock.now(), status: 'running' },
-      ...{ total: 10, taken: 0, refused: [], bytes: 1_000 },
-    }
-    const work = { message: {}, recipients: [] } as never
-    assert.ok((await a.store.commit({ jobs: [{ kind: 'open', job, work }] })).applied)
-    const one = someNotification({ bytes: 70 })
-    assert.ok((await a.store.commit({ accept: [one, someNotification({ status: 'scheduled' })] })).applied)
-    const after = { ...job, taken: 4 }
-    assert.ok((await b.store.commit({ jobs: [{ kind: 'move', before: job, after }] })).applied)
-    assert.ok(
-      (await b.store.commit({ moves: [advance(one, [{ at: clock.now(), status: 'cancelled' }])] })).applied,
-    )
-    const tallies = new Map((await a.records.tallies(tenant)).map(({ member, ...use }) => [member, use]))
-    assert.deepEqual(tallies.get(a.members.id), { queue: 11, waiting: 1, bytes: 1_070 })
-    assert.deepEqual(tallies.get(b.members.id), { queue: -5, waiting: 0, bytes: -470 })
-    assert.ok((await a.store.tallies()).every(({ count }) => count >= 0))
-    await close()
-  })
-
   test('numbers each life of a server once for all processes, and waits until older rights have ended', async () => {
     const { url, a, b, close } = await twoOn('servers')
     const life = { node: 'redis:6379', runId: 'r1', replicationId: 'p1' }
@@ -176,6 +118,16 @@ describe('the record of a fleet on PostgreSQL', needs('postgres'), () => {
     const other = await a.registrations.register({ ...life, node: 'redis:6380' })
     assert.equal(new Set([...numbers, promoted, back, other]).size, 4)
     assert.equal((await ask(url, 'SELECT FROM limiter_server')).length, 2)
+    // A right to send names the newest lives, also where it is refused: no other question is needed for that.
+    const { servers, refused } = await b.store.begin([{ notification: someNotification() }])
+    assert.equal(refused.size, 1)
+    assert.deepEqual(
+      servers,
+      new Map([
+        ['redis:6379', back],
+        ['redis:6380', other],
+      ]),
+    )
     await close()
   })
 })

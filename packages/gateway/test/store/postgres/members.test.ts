@@ -102,8 +102,9 @@ describe('the processes of a fleet on PostgreSQL', needs('postgres'), () => {
     await mortal.store.begin([{ notification: begun! }])
     const survivor = await join(url)
     let deaths = 0
-    survivor.members.onDeath(() => {
+    survivor.members.onDeath((gone) => {
       deaths += 1
+      assert.deepEqual(gone, [mortal.members.id])
     })
     assert.equal(survivor.members.count(), 2)
     assert.deepEqual(await survivor.store.takeOver(clock.now(), 100), [])

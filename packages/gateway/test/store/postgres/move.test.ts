@@ -11,6 +11,8 @@ import { DatabaseSync } from 'node:sqlite'
 import { after, before, describe, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { needs } from '../../../../../scripts/services/needs.ts'
+import { createSystemClock } from '../../../src/adapters/clock.ts'
+import { createSqliteStore } from '../../../src/store/sqlite/sqlite.ts'
 import { createSite } from '../../child.ts'
 import { launcher } from '../../cli/process.ts'
 import { temporaryFolder } from '../../config/folder.ts'
@@ -37,12 +39,44 @@ describe('a move from a file to PostgreSQL', needs('postgres'), () => {
 
   before(async () => {
     folder = temporaryFolder(cleanup)
+    const path = join(folder, 'data', 'sluice.db')
+    mkdirSync(join(folder, 'data'), { recursive: true })
+    const earlier = createSqliteStore({ path, clock: createSystemClock() })
+    const place = { topicId: 'the-id', partition: 3 }
+    await earlier.intake.advance([{ ...place, next: 12, ahead: [14, 17] }])
+    const bytes = Buffer.from([0, 255])
+    await earlier.intake.keepPoison([
+      { ...place, offset: 13, topic: 't', detail: 'no JSON', bytes, size: 2, at: Date.now() },
+    ])
+    await earlier.close()
     const site = await createSite(cleanup, { folder, config, policy })
     await site.start()
     await fill(site)
     await calm(site)
     told = await said(site)
     assert.equal((await site.terminate()).code, 0)
+    const store = createSqliteStore({ path, clock: createSystemClock(), isLogged: true })
+    const event = {
+      tenant: 'default',
+      notificationId: 'n1',
+      key: 'k1',
+      type: 'bounce',
+      channel: 'email',
+    } as const
+    const at = Date.now()
+    await store.feedback.keep([
+      { ...event, category: 'news', at, keptAt: at, permanent: true, detail: '550' },
+    ])
+    const sent = { key: 'a', tenant: 'default', notificationId: 'n1' }
+    await store.feedback.keepSent([{ ...sent, sentAt: at - 86_400_000 }])
+    await store.feedback.keepSent([{ ...sent, notificationId: 'n2', sentAt: at }])
+    await store.feedback.keepWaiting([{ id: 'w', reporter: 'r', until: at, body: '{}' }], {
+      ...{ ofOne: 1, ofAll: 1 },
+    })
+    // The delivery log has yet to hear of it.
+    await store.beginErasure('default', 'erased-1')
+    await store.erase('default', 'erased-1')
+    await store.close()
   })
   after(async () => {
     for (const run of cleanups.reverse()) await run()
@@ -75,6 +109,12 @@ describe('a move from a file to PostgreSQL', needs('postgres'), () => {
       'recipients',
       'holds',
       'accounts',
+      'feedback',
+      'feedback_waiting',
+      'sent',
+      'outbox',
+      'intake_position',
+      'poison',
     ])
       assert.ok(count(table) > 0, table)
     assert.ok(count('notifications') > 1_200)

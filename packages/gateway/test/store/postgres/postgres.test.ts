@@ -12,11 +12,11 @@ describe('the store on PostgreSQL', needs('postgres'), () => {
   let present = ''
   exerciseStore(
     'PostgreSQL',
-    async ({ clock, place }) => {
+    async ({ clock, place, isLogged }) => {
       const url = schemaUrl('alone')
       if (place !== present) await clear(url)
       present = place
-      return openAt(url, clock)
+      return openAt(url, clock, undefined, isLogged)
     },
     { durable: true, checksRights: true },
   )

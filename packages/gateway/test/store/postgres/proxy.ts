@@ -11,13 +11,18 @@ export interface LossyProxy {
   /** Passes nothing more in either direction, as for a process that was stopped, until `thaw`. */
   freeze(): void
   thaw(): void
+  /** Passes each answer on so much later, ms. */
+  delayAnswers(ms: number): void
+  /** Leads new connections to another server; those that are open stay. */
+  leadTo(url: string): void
   close(): void
 }
 
 export async function startProxy(url: string): Promise<LossyProxy> {
-  const target = new URL(url)
+  let target = new URL(url)
   let losing: string | undefined
   let isFrozen = false
+  let answerDelayMs = 0
   const sockets = new Set<Socket>()
   const server = createServer((client) => {
     const behind = connect(Number(target.port), target.hostname)
@@ -42,7 +47,8 @@ export async function startProxy(url: string): Promise<LossyProxy> {
     behind.on('data', (bytes) => {
       // The answer has come, so the statement is done.
       if (isLost) client.destroy()
-      else client.write(bytes)
+      else if (answerDelayMs === 0) client.write(bytes)
+      else setTimeout(() => client.write(bytes), answerDelayMs)
     })
     if (isFrozen) for (const socket of [client, behind]) socket.pause()
   })
@@ -65,6 +71,12 @@ export async function startProxy(url: string): Promise<LossyProxy> {
     thaw() {
       isFrozen = false
       for (const socket of sockets) socket.resume()
+    },
+    leadTo(other) {
+      target = new URL(other)
+    },
+    delayAnswers(ms) {
+      answerDelayMs = ms
     },
     close() {
       cutAll()

@@ -14,14 +14,16 @@ after(() => rmSync(folder, { recursive: true }))
 
 exerciseStore(
   'SQLite in a file',
-  async ({ clock, place }) => createSqliteStore({ clock, path: join(folder, `${place}.db`) }),
+  async ({ clock, place, isLogged }) =>
+    createSqliteStore({ clock, isLogged, path: join(folder, `${place}.db`) }),
   { durable: true, checksRights: false },
 )
 
-exerciseStore('SQLite in memory', async ({ clock }) => createSqliteStore({ clock, path: ':memory:' }), {
-  durable: false,
-  checksRights: false,
-})
+exerciseStore(
+  'SQLite in memory',
+  async ({ clock, isLogged }) => createSqliteStore({ clock, isLogged, path: ':memory:' }),
+  { durable: false, checksRights: false },
+)
 
 it('forgets that a row was put back when it moves on, even when it comes back to its instant', async () => {
   const store = createSqliteStore({

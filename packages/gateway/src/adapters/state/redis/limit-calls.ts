@@ -3,7 +3,6 @@
  * limit-operations.lua, which answers that the subject is unknown, that newcomers are held up, or what the library's script
  * has decided. An unknown subject is filled from the record by one caller; others ask again meanwhile.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { createLimits, type Limits, LimitsError, redisStore } from '@sluice/limits'
 import { RulesReplaced } from '../../../errors.ts'
 import type { Clock, Subject } from '../../../ports.ts'
@@ -40,7 +39,7 @@ export interface LimitCall {
 }
 
 /** An answer with what the operation adds to that of the library. */
-export interface LimitAnswer<Answer> {
+interface LimitAnswer<Answer> {
   readonly answer: Answer
   readonly added: readonly Reply[]
 }
@@ -60,7 +59,7 @@ export interface LimitCalls {
 }
 
 /** The operation refused before the library was asked: an instant that is held, or nothing. */
-export interface Unasked {
+interface Unasked {
   readonly answer: undefined
   readonly heldAt: number | undefined
   readonly added: readonly Reply[]
@@ -88,13 +87,13 @@ const fillDeadlineMs = 2_000
  * An id that no limit counts keeps an empty value for a day, so that a recipient without notifications is known. No
  * notification has it.
  */
-const presence = '.'
+export const presence = '.'
 const keyNames = { name: '', others: [':about', ':waiting', ':prints'] } as const
 /** The arguments in the places of those of the library, for an operation on an id that does not ask it. */
 export const unasked = (id: string): readonly string[] => ['', '', '', id, '', '', '']
 
 /** The library's question about an id without limits, and its header: an id that counts is answered its instant. */
-const unlimited: readonly string[] = (() => {
+export const unlimited: readonly string[] = (() => {
   let asked: readonly string[] = []
   const store = redisStore({
     runnerOf: () => (_, args) => {
@@ -107,6 +106,8 @@ const unlimited: readonly string[] = (() => {
     .catch(() => undefined)
   return asked
 })()
+
+const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
 export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
   const { redis, clock, member, marginMs, recover, rulesName, onOutdated, onError } = options

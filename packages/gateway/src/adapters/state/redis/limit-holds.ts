@@ -18,6 +18,9 @@ export interface LimitHolds extends Pick<LimitState, 'pause' | 'resume' | 'queue
   over(subject: Subject): Promise<void> | undefined
   /** Notes a pause that an operation has begun in Redis under this token. */
   note(subject: Subject, token: string): void
+  /** Notes that this process plans the subject again: an operation has said so in Redis under this token. */
+  beginPlan(subject: Subject, token: string): void
+  endPlan(subject: Subject, token: string): Promise<void>
 }
 
 /** Holds of a subject by this process. */
@@ -25,6 +28,8 @@ interface Held {
   readonly subject: Subject
   /** One a pause. */
   readonly tokens: string[]
+  /** One a plan. No resumption ends it. */
+  readonly plans: Set<string>
   /** The ids behind which newcomers are booked. */
   floorIds: readonly string[]
 }
@@ -55,14 +60,14 @@ export function createLimitHolds({ calls, member, onError }: LimitHoldsOptions):
   function of(subject: Subject): Held {
     let found = held.get(subject.key)
     if (found === undefined) {
-      found = { subject, tokens: [], floorIds: [] }
+      found = { subject, tokens: [], plans: new Set(), floorIds: [] }
       held.set(subject.key, found)
     }
     return found
   }
 
-  function dropIdle({ subject, tokens, floorIds }: Held): void {
-    if (tokens.length === 0 && floorIds.length === 0) held.delete(subject.key)
+  function dropIdle({ subject, tokens, plans, floorIds }: Held): void {
+    if (tokens.length === 0 && plans.size === 0 && floorIds.length === 0) held.delete(subject.key)
   }
 
   function note(subject: Subject, token: string): void {
@@ -71,8 +76,8 @@ export function createLimitHolds({ calls, member, onError }: LimitHoldsOptions):
   }
 
   const renewing = setInterval(() => {
-    for (const { subject, tokens, floorIds } of held.values()) {
-      if (tokens.length > 0) void tellHold(subject, tokens)
+    for (const { subject, tokens, plans, floorIds } of held.values()) {
+      if (tokens.length + plans.size > 0) void tellHold(subject, [...tokens, ...plans])
       if (floorIds.length > 0) void tellFloor(subject, floorIds)
     }
   }, renewMs)
@@ -81,6 +86,18 @@ export function createLimitHolds({ calls, member, onError }: LimitHoldsOptions):
   return {
     note,
     over: ({ key }) => pauses.over(key),
+    beginPlan(subject, token) {
+      pauses.pause(subject.key)
+      of(subject).plans.add(token)
+    },
+    async endPlan(subject, token) {
+      const own = of(subject)
+      own.plans.delete(token)
+      dropIdle(own)
+      const told = tell({ operation: 'release', subject, own: [token] })
+      pauses.resumeAll([subject])
+      await told
+    },
     async pause(subjects) {
       await Promise.all(
         subjects.map((subject) => {
@@ -114,8 +131,8 @@ export function createLimitHolds({ calls, member, onError }: LimitHoldsOptions):
       const all = [...held.values()]
       held.clear()
       await Promise.all(
-        all.map(({ subject, tokens }) =>
-          tell({ operation: 'release', subject, own: [...tokens, floorToken] }),
+        all.map(({ subject, tokens, plans }) =>
+          tell({ operation: 'release', subject, own: [...tokens, ...plans, floorToken] }),
         ),
       )
     },

@@ -4,7 +4,7 @@
 -- KEYS[1]  the value of @sluice/limits
 -- KEYS[2]  about, a hash: r the registration of the server and the rules that the value was filled under; f until when and
 --          under which token a caller fills it; p the holds, by their tokens: how long they last, and for the floor of
---          newcomers its instant
+--          newcomers its instant, or of one under which the subject is planned again a true
 -- KEYS[3]  waiting, a sorted set: ids by the instant to come that they hold, those that hold none at +inf
 -- KEYS[4]  fingerprints, a hash: the instant since when an id holds each, and the id
 --
@@ -22,6 +22,8 @@ local mark, token = incarnation .. ' ' .. ARGV[7], ARGV[8]
 -- A value is kept so long at least: one that has gone is filled from the record again. From so many bytes on it is a hash.
 local keptMs, longMin = '3600000', '8192'
 local fillMs, holdMs, markMs, nearMs = 2000, 5000, 86400000, 1000
+-- A subject with more fields than that is not planned again: reading it would hold the server up.
+local plannedMax = 5000
 -- Above so many fingerprints those beyond their window are dropped.
 local printsMax = 64
 -- An id with an instant on record up to so far ahead may have left already, ms.
@@ -102,11 +104,21 @@ local function keepHolds(holds)
   live(about, holdMs)
 end
 
--- Sets holds: of each its token, and the floor of newcomers or false.
+-- Sets holds: of each its token, the floor of newcomers or false, and true where the subject is planned under it. One that
+-- is renewed stays what it was.
 local function hold(given)
   local holds = holdsOf()
-  for _, each in ipairs(given) do holds[each[1]] = { now + holdMs, each[2] or nil } end
+  for _, each in ipairs(given) do
+    local before = holds[each[1]]
+    holds[each[1]] = { now + holdMs, each[2] or false, each[3] or before and before[3] or false }
+  end
   keepHolds(holds)
+end
+
+-- True while a caller plans the subject again.
+local function isPlanned()
+  for _, each in pairs(holdsOf()) do if each[3] then return true end end
+  return false
 end
 
 -- Holds newcomers up where other ids wait for the place of this one; answers 1 then.
@@ -229,6 +241,34 @@ if operation == 'print' or operation == 'drop print' then
   return { 'ok', 1 }
 end
 
+-- What stands under ids, in JSON.
+if operation == 'entries' then
+  if call('TYPE', key).ok == 'hash' and call('HLEN', key) > plannedMax then return { 'none' } end
+  local answer = ask('e', '', '', '')
+  if type(answer) == 'table' then return answer end
+  return { 'ok', answer }
+end
+-- Gives ids other instants, without asking the limits: of each the id, the instant that it was planned from, if it counted
+-- there, the new one, the streams. One that stands elsewhere by now keeps what it has.
+if operation == 'move' then
+  local answer = ask('e', '', '', '')
+  if type(answer) == 'table' then return answer end
+  local known, rows = {}, {}
+  for _, each in ipairs(cjson.decode(answer)) do known[each[1]] = each end
+  for _, each in ipairs(cjson.decode(ARGV[9])) do
+    local own = known[each[1]]
+    if own and own[2] == each[2] and own[3] == each[3] then
+      remove(each[1])
+      rows[#rows + 1] = { each[1], each[4], false, 1, each[5] }
+    end
+  end
+  if #rows > 0 then
+    restore(rows)
+    for _, each in ipairs(rows) do note(each[1], each[2]) end
+  end
+  return { 'ok', #rows > 0 and pauseFor('') or 0 }
+end
+
 local id = ARGV[12]
 local answer, at, done
 
@@ -250,8 +290,30 @@ if operation == 'reserve' or operation == 'preview' then
   return isBefore and { 'ok', answer, floor } or { 'ok', answer }
 end
 
--- Own arguments: the first instant that is asked for.
+-- Own arguments: 1 for a preview; the first instant, and how long after it one is held; the streams; and the question
+-- without limits, as `fill`. Only what has left stands in the way of an id whose instant has come.
+if operation == 'turn' then
+  answer = ask(ARGV[20], ARGV[21], id, '')
+  if type(answer) == 'table' then return answer end
+  at, done = read(answer)
+  if done == '0' then return { 'none' } end
+  remove(id)
+  answer = given()
+  if type(answer) == 'table' then return answer end
+  at, done = read(answer)
+  if done == '0' then return { 'ok', answer } end
+  remove(id)
+  if ARGV[16] ~= '1' and at - max(now, ARGV[17] + 0) <= ARGV[18] + 0 then
+    restore({ { id, at, false, 1, cjson.decode(ARGV[19]) } })
+    note(id, at)
+  end
+  return { 'ok', answer }
+end
+
+-- Own arguments: the first instant that is asked for; 1 where the caller plans the subject again if it is late. Nothing of
+-- it leaves meanwhile.
 if operation == 'fire' then
+  if row[2] and isPlanned() then return { 'paused' } end
   -- One that was overdue when the subject was filled may hold a later place: others leave before it.
   local place = placeOf(id)
   if place and place >= ARGV[16] + 0 then return { 'held', place } end
@@ -259,14 +321,17 @@ if operation == 'fire' then
   if type(answer) == 'table' then return answer end
   at, done = read(answer)
   note(id, done == '1' and 0 or at)
-  return { 'ok', answer, (done ~= '1' and at - now > nearMs) and pauseFor(id) or 0 }
+  if done == '1' or at - now <= nearMs then return { 'ok', answer, 0 } end
+  if ARGV[17] ~= '1' then return { 'ok', answer, pauseFor(id) } end
+  hold({ { token, false, true } })
+  return { 'ok', answer, 2 }
 end
 
 answer = nil
-if operation == 'force' or operation == 'recount' then
+if operation == 'take' or operation == 'force' or operation == 'recount' then
   answer = given()
   if type(answer) == 'table' then return answer end
-  call('ZREM', waiting, id)
+  if operation ~= 'take' then call('ZREM', waiting, id) end
   return { 'ok', answer }
 end
 

@@ -4,6 +4,7 @@
  * What Redis has lost is unknown, and filled from the record before anything is decided (limit-calls.ts).
  */
 import type { Decision, Limits } from '@sluice/limits'
+import type { PlanLate } from '../../../late-port.ts'
 import type {
   Clock,
   FingerprintHold,
@@ -17,9 +18,11 @@ import type {
 import { releaseOf, termsOf } from '../limit-terms.ts'
 import { behindFloor, mergeBehindFloor } from '../newcomer-floors.ts'
 import type { RecoveredSubject } from '../recovered-subject.ts'
+import { reservationInTurn } from '../reserve-in-turn.ts'
 import { createLimitAdvance } from './limit-advance.ts'
-import { createLimitCalls } from './limit-calls.ts'
+import { createLimitCalls, unlimited } from './limit-calls.ts'
 import { createLimitHolds } from './limit-holds.ts'
+import { createLimitPlans } from './limit-plans.ts'
 import type { Reply } from './redis-server.ts'
 import type { RedisState } from './redis-state.ts'
 
@@ -42,13 +45,16 @@ export interface RedisLimitsOptions {
   readonly rulesName: () => string
   /** A subject was filled whose facts are outdated. It is paused: the callee resumes it. */
   readonly onOutdated?: ((subject: Subject) => void) | undefined
+  /** Plans a subject again whose limits refused notifications that were late. @defaultValue nothing is planned */
+  readonly planLate?: PlanLate | undefined
   readonly onError?: ((what: string, error: unknown) => void) | undefined
 }
 
 const flag = (is: boolean): string => (is ? '1' : '0')
 
 export function createRedisLimits(options: RedisLimitsOptions): LimitState {
-  const { redis, clock, member, marginMs, recover, rulesName, onOutdated, onError = () => {} } = options
+  const { redis, clock, member, marginMs, recover, rulesName, onOutdated, planLate } = options
+  const { onError = () => {} } = options
   const calls = createLimitCalls({
     redis,
     clock,
@@ -65,6 +71,7 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
   })
   const holds = createLimitHolds({ calls, member, onError })
   const advance = createLimitAdvance({ calls, holds })
+  const plan = planLate === undefined ? undefined : createLimitPlans({ calls, holds, planLate })
 
   /** Asks about one request; `token` names a pause that the operation may begin. */
   async function ask(
@@ -82,6 +89,8 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
   async function reserve(request: LimitRequest, operation: 'reserve' | 'preview'): Promise<Reservation> {
     const { subject } = request
     const id = operation === 'preview' ? `preview:${request.id}` : request.id
+    const inTurn = request.inTurn === true ? await reserveInTurn(request, id, operation) : undefined
+    if (inTurn !== undefined) return inTurn
     const isNew = request.waited !== true
     // Without a pause nothing is awaited: requests of one turn keep their order.
     for (let over = isNew ? holds.over(subject) : undefined; over !== undefined; over = holds.over(subject))
@@ -102,18 +111,42 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
     return mergeBehindFloor(request, first.answer, second.answer!)
   }
 
-  async function fire(request: LimitRequest): Promise<Firing> {
+  /** Undefined where the id counts already: `reserve` answers what it holds. */
+  async function reserveInTurn(
+    request: LimitRequest,
+    id: string,
+    operation: 'reserve' | 'preview',
+  ): Promise<Reservation | undefined> {
+    const { subject, rules, notBefore = 0, horizonMs = Number.POSITIVE_INFINITY } = request
+    const own = [
+      flag(operation === 'preview'),
+      String(notBefore),
+      String(Math.min(horizonMs, 9e15)),
+      JSON.stringify(rules.map((rule) => rule.stream)),
+      ...unlimited,
+    ]
+    const { answer } = await ask('turn', request, own, (limits) =>
+      limits.fire(subject.key, id, rules, releaseOf(request)),
+    )
+    return answer === undefined ? undefined : reservationInTurn(request, answer, clock.now())
+  }
+
+  async function fire(request: LimitRequest, mayPlan = plan !== undefined): Promise<Firing> {
     const { subject, id, rules, notBefore = 0 } = request
     const token = calls.newToken()
     const asked = await ask(
       'fire',
       request,
-      [String(notBefore)],
+      [String(notBefore), flag(mayPlan)],
       (limits) => limits.fire(subject.key, id, rules, releaseOf(request)),
       token,
     )
     if (asked.answer === undefined) return { fired: false, at: asked.heldAt! }
     const { fired, at } = asked.answer
+    if (plan !== undefined && asked.added[0] === 2) {
+      await plan({ subject, id, token })
+      return fire(request, false)
+    }
     if (asked.added[0] !== 1) return { fired, at }
     holds.note(subject, token)
     return { fired, at, freed: subject }
@@ -168,7 +201,10 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
     reserve: (requests) => Promise.all(requests.map((request) => reserve(request, 'reserve'))),
     preview: (requests) => Promise.all(requests.map((request) => reserve(request, 'preview'))),
     fire: (requests) =>
-      together(requests.map(fire), (answers) => answers.flatMap(({ freed }) => freed ?? [])),
+      together(
+        requests.map((request) => fire(request)),
+        (answers) => answers.flatMap(({ freed }) => freed ?? []),
+      ),
     force: force('force'),
     recount: force('recount'),
     async cancel(requests) {

@@ -73,6 +73,11 @@ async function withNode<T>(
   }
 }
 
+/** True where a start need not end with it: the server may come up a moment later. */
+export const isUnreachable = (error: unknown): boolean =>
+  error instanceof SluiceError && error.message.includes(unreachable)
+const unreachable = 'cannot be reached'
+
 const fault = (sentence: string, cause?: unknown): SluiceError =>
   new SluiceError('INVALID_CONFIG', `state: ${sentence}`, cause === undefined ? {} : { cause })
 
@@ -104,7 +109,7 @@ function startFault(error: unknown, { shown }: RedisLookOptions, node: string): 
       error,
     )
   return fault(
-    `${at} cannot be reached (${code === '' ? message : code}); see that Redis runs there and that this machine may connect.`,
+    `${at} ${unreachable} (${code === '' ? message : code}); see that Redis runs there and that this machine may connect.`,
     error,
   )
 }

@@ -4,8 +4,10 @@
  * question of a tenant is under way at a time: requests that come meanwhile go together in the next one.
  */
 
+import { isStateAway } from '../../../errors.ts'
 import type { Clock } from '../../../ports.ts'
 import type { Occupancy, Room, RoomState, RoomTaken, TenantBounds } from '../../../room-port.ts'
+import { fullBound } from '../memory-room.ts'
 import type { Reply } from './redis-server.ts'
 import type { RedisState } from './redis-state.ts'
 import { roomScript } from './scripts.ts'
@@ -25,10 +27,18 @@ export interface RedisRoomOptions {
   readonly clock: Pick<Clock, 'monotonic'>
   /** The name of this process, as no other process has it. */
   readonly member: string
+  /** The name of the room behind the tenant in the key. @defaultValue 'room' */
+  readonly name?: string | undefined
   readonly onError?: ((error: unknown) => void) | undefined
 }
 
 export interface RedisRoom extends RoomState {
+  /** Returns what this process alone uses, with what it is asking for. */
+  own(tenant: string): Occupancy
+  /** Takes the room from processes that have gone: each tenant's is filled anew when it is asked for next. */
+  noteGone(members: readonly string[]): void
+  /** Hears the newest generation of a tenant's room on record. A room of an earlier one is filled anew. */
+  expect(tenant: string, generation: number): void
   /** Tells the last changes, and then nothing any more. */
   close(): Promise<void>
 }
@@ -48,6 +58,8 @@ interface Tenant {
   others: Occupancy
   bounds: TenantBounds
   waiting: RoomRequest[]
+  /** The requests of the question that is under way. */
+  asked: readonly RoomRequest[]
   isAsking: boolean
   /** True if the others do not know what this process uses. */
   hasChanged: boolean
@@ -58,25 +70,37 @@ const noBounds: TenantBounds = { queueMax: 0, waitingMax: 0, bytesMax: 0 }
 const bounds = ['queue', 'waiting', 'bytes'] as const
 /** A change without a request is told so late at most, ms. */
 const tellMs = 1_000
+/** The name under which the record counts for all processes that have gone. */
+const goneMember = '0'
+/** So many of the last processes that have gone are looked for in the room of each tenant. */
+const goneMax = 16
 /** So many requests go in one question. */
 const togetherMax = 256
 
 export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
-  const { redis, record, clock, member, onError } = options
+  const { redis, record, clock, member, name: roomName = 'room', onError } = options
   /** Tenants of which something waits, here or at the last answer elsewhere. */
   const tenants = new Map<string, Tenant>()
+  const gone = new Set<string>()
   const value = createTenantValue({
     redis,
     clock,
     script: roomScript,
-    name: 'room',
+    name: roomName,
     onError,
     async read(tenant) {
       const g = await record.nextRoomGeneration(tenant)
       const tallies = await record.tallies(tenant)
+      const uses = new Map<string, Use>()
+      for (const each of tallies) {
+        const name = gone.has(each.member) ? goneMember : each.member
+        const use = uses.get(name) ?? { ...nothing }
+        for (const bound of bounds) use[bound] += each[bound]
+        uses.set(name, use)
+      }
       return JSON.stringify({
         g,
-        w: tallies.map((each) => [each.member, each.queue, each.waiting, each.bytes]),
+        w: Array.from(uses, ([name, { queue, waiting, bytes }]) => [name, queue, waiting, bytes]),
       })
     },
   })
@@ -90,6 +114,7 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
         others: nothing,
         bounds: noBounds,
         waiting: [],
+        asked: [],
         isAsking: false,
         hasChanged: false,
       }
@@ -102,12 +127,12 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
     for (const bound of bounds) tenant.own[bound] += sign * (by[bound] ?? 0)
   }
 
-  function takenOf(tenant: Tenant, room: Room, generation: number): RoomTaken {
+  function takenOf(tenant: Tenant, room: Room, generation?: number): RoomTaken {
     const use = useOf(room)
     add(tenant, use, 1)
     let isGiven = false
     return {
-      generation,
+      ...(generation === undefined ? {} : { generation }),
       giveBack() {
         if (isGiven) return
         isGiven = true
@@ -122,6 +147,7 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
     tenant.isAsking = true
     do {
       const requests = tenant.waiting.splice(0, togetherMax)
+      tenant.asked = requests
       words += 1
       const { own } = tenant
       tenant.hasChanged = false
@@ -130,6 +156,7 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
         s: words,
         o: [own.queue, own.waiting, own.bytes],
         b: [tenant.bounds.queueMax, tenant.bounds.waitingMax, tenant.bounds.bytesMax],
+        d: [...gone],
         r: requests.map(({ room }) => [room.queue, room.critical, room.waiting, room.bytes ?? 0]),
       })
       try {
@@ -144,11 +171,36 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
       } catch (error) {
         // The room may have been taken there: the next word says what is used.
         tenant.hasChanged = true
-        for (const { reject } of requests) reject(error)
+        if (isStateAway(error)) await takeByRecord(name, tenant, requests)
+        else for (const { reject } of requests) reject(error)
         if (requests.length === 0) onError?.(error)
       }
+      tenant.asked = []
     } while (tenant.waiting.length > 0)
     tenant.isAsking = false
+  }
+
+  /**
+   * Takes room where the server does not answer: beside what all processes have on record, so no process takes any while
+   * that is at its bound. Each process may take what is left of it at that moment.
+   */
+  async function takeByRecord(name: string, tenant: Tenant, requests: readonly RoomRequest[]): Promise<void> {
+    if (requests.length === 0) return
+    try {
+      const tallies = await record.tallies(name)
+      const others = { ...nothing } as Use
+      for (const tally of tallies)
+        if (tally.member !== member) for (const bound of bounds) others[bound] += tally[bound]
+      tenant.others = others
+      for (const { room, resolve } of requests) {
+        const used = occupancyOf(tenant)
+        const full = fullBound(used, room, tenant.bounds)
+        if (full === undefined) resolve(takenOf(tenant, room))
+        else resolve({ full, used: used[full] })
+      }
+    } catch (error) {
+      for (const { reject } of requests) reject(error)
+    }
   }
 
   async function tell(): Promise<void> {
@@ -183,20 +235,36 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
     },
     of(name) {
       const tenant = tenants.get(name)
-      if (tenant === undefined) return nothing
-      const { own, others } = tenant
-      return {
-        queue: own.queue + others.queue,
-        waiting: own.waiting + others.waiting,
-        bytes: own.bytes + others.bytes,
-      }
+      return tenant === undefined ? nothing : occupancyOf(tenant)
     },
+    own(name) {
+      const tenant = tenants.get(name)
+      if (tenant === undefined) return nothing
+      const own = { ...tenant.own }
+      for (const { room } of [...tenant.asked, ...tenant.waiting]) {
+        const use = useOf(room)
+        for (const bound of bounds) own[bound] += use[bound]
+      }
+      return own
+    },
+    noteGone(members) {
+      for (const id of members) gone.add(id)
+      for (const id of gone) if (gone.size > goneMax) gone.delete(id)
+      for (const tenant of tenants.values()) tenant.hasChanged = true
+    },
+    expect: value.expect,
     async close() {
       clearInterval(telling)
       await tell()
     },
   }
 }
+
+const occupancyOf = ({ own, others }: Tenant): Occupancy => ({
+  queue: own.queue + others.queue,
+  waiting: own.waiting + others.waiting,
+  bytes: own.bytes + others.bytes,
+})
 
 const useOf = ({ queue, critical, waiting, bytes = 0 }: Room): Occupancy => ({
   queue: queue + critical,

@@ -34,7 +34,7 @@ export interface RedisServerOptions {
 }
 
 /** A question: a script, its keys, which have one slot, and the arguments behind those of the prologue. */
-export interface Question {
+interface Question {
   readonly script: Script
   readonly keys: readonly string[]
   readonly args: readonly string[]
@@ -63,6 +63,11 @@ export interface RedisServer {
   readonly node: string
   /** Rejects with STATE_UNAVAILABLE by `endsAt`, and with a `Redirection`. */
   ask(question: Question): Promise<Reply>
+  /**
+   * Hears the newest registration of the node. Where it is not that of this connection, another process has met a later
+   * life of the server, and a new connection leads there: the address may be that of a proxy or of a name.
+   */
+  expect(number: number): void
   /** Sends one command outside the rounds, when there is a connection; waits for it a second at most. */
   command(...args: readonly string[]): Promise<Reply>
   close(): void
@@ -73,6 +78,8 @@ interface Pending extends Question {
   readonly reject: (error: unknown) => void
   /** How often it was asked again. */
   again: number
+  /** The reason for which it could not be asked yet. */
+  obstacle: unknown
   isOver: boolean
 }
 
@@ -92,6 +99,12 @@ const silenceMinMs = 2_000
 const connectMs = 1_000
 /** The clock of the server is read so often at a registration; the quickest answer counts. */
 const clockReadings = 5
+/**
+ * An answer is no clock if it may be wrong by more than this, ms, half its round trip: two processes may then differ by as
+ * much as windows are kept longer. It is asked again, at most so often.
+ */
+const clockErrorMaxMs = 10
+const clockReadingsMax = 25
 /** Both clocks may drift so far until they are compared again, ms. */
 const driftMs = 10
 const againMax = 2
@@ -106,6 +119,8 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
   let registering: Promise<Standing> | undefined
   let waiting: Pending[] = []
   let isClosed = false
+  /** The newest registration of the node that this process has heard of. */
+  let expected = 0
 
   function connect() {
     const made = createClient({
@@ -163,20 +178,26 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     const replicationId = fieldOf(info, 'master_replid')
     const { offsetMs, errorMs } = await readClock()
     const incarnation = await registrations.register({ node, runId: fieldOf(info, 'run_id'), replicationId })
+    if (incarnation < expected) throw new Error(`another life of ${node} is registered`)
     standing = { epoch, incarnation, replicationId, offsetMs, errorMs }
     return standing
   }
 
   async function readClock(): Promise<Pick<Standing, 'offsetMs' | 'errorMs'>> {
     let best = { offsetMs: 0, errorMs: Number.POSITIVE_INFINITY }
-    for (let reading = 0; reading < clockReadings; reading += 1) {
+    const isRead = (readings: number): boolean =>
+      readings >= (best.errorMs <= clockErrorMaxMs ? clockReadings : clockReadingsMax)
+    for (let readings = 0; !isRead(readings); readings += 1) {
       const sentAt = clock.monotonic()
       const [seconds, micros] = (await send(['TIME'])) as readonly string[]
       const halfMs = (clock.monotonic() - sentAt) / 2
       const serverMs = Number(seconds) * 1_000 + Number(micros) / 1_000
       if (halfMs < best.errorMs) best = { offsetMs: clock.now() - halfMs - serverMs, errorMs: halfMs }
     }
-    return best
+    if (best.errorMs <= clockErrorMaxMs) return best
+    throw new Error(
+      `the clock of ${node} cannot be read: the quickest of ${clockReadingsMax} answers took ${Math.round(2 * best.errorMs)} ms, of ${2 * clockErrorMaxMs} ms at most`,
+    )
   }
 
   function argumentsOf({ incarnation, offsetMs, errorMs }: Standing, question: Pending): string[] {
@@ -222,14 +243,20 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
       () => {
         for (const question of questions) enqueue(question)
       },
-      (error: unknown) => retryLater(questions, error),
+      (error: unknown) => {
+        onError?.(error)
+        retryLater(questions, error)
+      },
     )
   }
 
   /** The connection may be ready in a moment: each question waits for it as long as its caller does. */
   function retryLater(questions: readonly Pending[], error: unknown): void {
-    if (isClosed) for (const question of questions) settle(question, unavailable(node, error))
-    else setTimeout(() => questions.forEach(enqueue), 5)
+    for (const question of questions) {
+      question.obstacle = error
+      if (isClosed) settle(question, unavailable(node, error))
+    }
+    if (!isClosed) setTimeout(() => questions.forEach(enqueue), 5)
   }
 
   async function ask(ready: Standing, questions: readonly Pending[]): Promise<void> {
@@ -270,9 +297,16 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     node,
     ask: (question) =>
       new Promise<Reply>((resolve, reject) => {
-        const pending: Pending = { ...question, resolve, reject, again: 0, isOver: false }
+        const pending: Pending = {
+          ...question,
+          resolve,
+          reject,
+          again: 0,
+          obstacle: 'no answer in time',
+          isOver: false,
+        }
         const leftMs = Math.max(0, question.endsAt - clock.monotonic())
-        const timer = setTimeout(() => settle(pending, unavailable(node, 'no answer in time')), leftMs)
+        const timer = setTimeout(() => settle(pending, unavailable(node, pending.obstacle)), leftMs)
         const over =
           <T>(settled: (value: T) => void) =>
           (value: T) => {
@@ -281,6 +315,10 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
           }
         enqueue(Object.assign(pending, { resolve: over(resolve), reject: over(reject) }))
       }),
+    expect(number) {
+      expected = Math.max(expected, number)
+      if (standing !== undefined && standing.incarnation < expected) reconnect()
+    },
     async command(...args) {
       if (!client.isReady) await once(client, 'ready', { signal: AbortSignal.timeout(connectMs) })
       return send(args)

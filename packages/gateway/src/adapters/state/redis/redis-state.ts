@@ -43,6 +43,11 @@ export interface RedisState {
    * it does not run any more when the deadline has passed.
    */
   ask(script: Script, key: StateKey, args: readonly string[], deadlineMs?: number): Promise<Reply>
+  /**
+   * Hears the newest registration of each server, as the store has them. What is asked afterwards is not answered by an
+   * earlier life of a server, nor by a node of a cluster in the place of one that another process has met since.
+   */
+  expect(servers: ReadonlyMap<string, number>): void
   close(): void
 }
 
@@ -58,6 +63,8 @@ export interface StateKey {
 const redirectionsMax = 4
 /** Between two readings of the map of slots, ms: a cluster that fails over is not asked more often. */
 const rediscoverMs = 50
+/** A master that its cluster has deposed takes no writes any more after this time, ms: twice the usual node timeout. */
+const deposedMs = 30_000
 /** A question that no node has looks again for one so often, ms. */
 const pauseMs = 5
 
@@ -69,6 +76,10 @@ export function createRedisState(options: RedisStateOptions): RedisState {
   /** The node of each slot of a cluster. */
   let nodes: (string | undefined)[] = []
   let discovering: Promise<void> | undefined
+  /** The newest registrations that this process has heard of. */
+  const heard = new Map<string, number>()
+  /** Masters that other processes have met and the map of slots does not name, with the instant at which it was heard. */
+  const unmet = new Map<string, number>()
   let isClosed = false
   let discoveredAt = Number.NEGATIVE_INFINITY
 
@@ -93,7 +104,8 @@ export function createRedisState(options: RedisStateOptions): RedisState {
 
   /** Reads the map of slots from the first node that answers. */
   async function discover(): Promise<void> {
-    const known = new Set([...servers.keys(), ...seeds])
+    // Whoever has taken the place of another master knows it.
+    const known = unmet.size > 0 ? unmet.keys() : new Set([...servers.keys(), ...seeds])
     try {
       const ranges = await Promise.any(
         Array.from(
@@ -104,6 +116,7 @@ export function createRedisState(options: RedisStateOptions): RedisState {
       const read = new Array<string | undefined>(slotsMax)
       for (const [from, to, [host, port]] of ranges) read.fill(`${host}:${port}`, from, to + 1)
       nodes = read
+      for (const node of unmet.keys()) if (read.includes(node)) unmet.delete(node)
       dropServers(new Set([...read.filter((each) => each !== undefined), ...seeds]))
     } catch (error) {
       onError?.(error)
@@ -127,10 +140,24 @@ export function createRedisState(options: RedisStateOptions): RedisState {
     return discovering
   }
 
+  /** Waits until the map of slots names every master that another process has met. */
+  async function meetAll(endsMs: number): Promise<void> {
+    for (;;) {
+      const nowMs = performance.now()
+      for (const [node, sinceMs] of unmet) if (nowMs - sinceMs > deposedMs) unmet.delete(node)
+      const [node] = unmet.keys()
+      if (node === undefined) return
+      if (nowMs >= endsMs) throw unavailable('the cluster', `the map of slots does not name ${node}`)
+      await within(endsMs - nowMs, rediscover())
+      if (unmet.size > 0) await sleep(pauseMs)
+    }
+  }
+
   async function serverFor(key: string, withinMs: number): Promise<RedisServer> {
     if (!isCluster) return serverOf(seeds[0]!)
     const slot = slotOf(key)
     const endsMs = performance.now() + withinMs
+    await meetAll(endsMs)
     while (nodes[slot] === undefined && performance.now() < endsMs) {
       await within(endsMs - performance.now(), rediscover())
       if (nodes[slot] === undefined) await sleep(pauseMs)
@@ -171,6 +198,15 @@ export function createRedisState(options: RedisStateOptions): RedisState {
   return {
     deadlineMs,
     ask,
+    expect(newest) {
+      const isFirst = heard.size === 0
+      for (const [node, number] of newest) {
+        if (heard.get(node) === number) continue
+        heard.set(node, number)
+        servers.get(node)?.expect(number)
+        if (isCluster && !isFirst && !nodes.includes(node)) unmet.set(node, performance.now())
+      }
+    },
     close() {
       isClosed = true
       for (const server of servers.values()) server.close()

@@ -19,7 +19,7 @@ import { throttleScript } from './scripts.ts'
 import { createTenantValue, type TenantAnswer } from './tenant-value.ts'
 
 /** An entry on record that counts for the limits of its tenant and module. */
-export interface CountedEntry {
+interface CountedEntry {
   readonly module: string
   /** The instant at which it counts, epoch ms. */
   readonly at: number
@@ -69,7 +69,12 @@ const never = 2 ** 48 - 1
 /** So many tenants are asked for their next promotion at once, at the start. */
 const tenantsTogether = 64
 
-export function createRedisThrottle(options: RedisThrottleOptions): ThrottleState {
+export interface RedisThrottle extends ThrottleState {
+  /** Hears the newest generation of a tenant's queues on record. Queues of an earlier one are filled anew. */
+  expect(tenant: string, generation: number): void
+}
+
+export function createRedisThrottle(options: RedisThrottleOptions): RedisThrottle {
   const { redis, record, clock, ratesOf, marginMs, onError } = options
   /** The next promotion of each tenant that has one, as far as this process has heard, with its timer. */
   const promotions = new Map<string, { readonly at: number; readonly disarm: () => void }>()
@@ -180,6 +185,7 @@ export function createRedisThrottle(options: RedisThrottleOptions): ThrottleStat
   }
 
   return {
+    expect: value.expect,
     isLimited,
     async pass(tenant, requests): Promise<ThrottlePassed | undefined> {
       if (!isLimited(tenant)) return undefined

@@ -4,34 +4,42 @@
 --   w<m>  the use of the member m: number of its last word, queue, waiting, bytes, instant of the word. The use is
 --         absolute: the member's notifications on record, and the room that it has taken and not yet committed. So no
 --         count drifts, and no two members write the same field
---   r     until when another caller fills this value
+--   r, c  until when a caller fills this value, and the token of its claim
 --
--- ARGV[7]  JSON: m the member, s the number of this word, o its own use, b bounds, r requests in their order
--- returns  'clock'; 'late' behind a later word; {'?', 1 where the caller is to fill the value}; else {'ok', generation, use of the others,
+-- ARGV[7]  JSON: m the member, s the number of this word, o its own use, b bounds, r requests in their order, d members
+--          that have gone: a room in which one of them stands is unknown, for what it had taken is on record or is lost
+-- ARGV[8]  a token that no other claim has; of a fill the token of the claim that it fills
+-- ARGV[9]  the least generation that the record accepts, as the caller knows it; not of a fill
+-- returns  'clock'; 'late' behind a later word, and of a fill whose claim is no more; {'?', 1 where the caller is to fill the value}; else {'ok', generation, use of the others,
 --          of each request: 0 where it was taken, else the bound that is full (1 queue, 2 waiting, 3 bytes) and its use}
-local given = cjson.decode(ARGV[7])
+local given, token = cjson.decode(ARGV[7]), ARGV[8]
 -- The field of a member that uses nothing is kept so long, because a late word of it could still come, ms.
 local fillMs, idleMs, forgottenMs = 2000, 86400000, 3600000
 local packed = call('HGET', key, 'h')
 local known = packed and cmsgpack.unpack(packed)
-if known and known[1] ~= incarnation then known = nil end
+if known and (known[1] ~= incarnation or known[2] < (ARGV[9] or 0) + 0) then known = nil end
 
 if operation == 'fill' then
-  if not known or known[2] < given.g then
-    call('UNLINK', key)
-    call('HSET', key, 'h', cmsgpack.pack({ incarnation, given.g }))
-    for _, each in ipairs(given.w) do
-      call('HSET', key, 'w' .. each[1], cmsgpack.pack({ 0, each[2], each[3], each[4], now }))
-    end
-    call('PEXPIRE', key, 2 * idleMs)
+  -- The record of a claim that was lost since, or has lapsed, may lack what was taken behind it.
+  if call('HGET', key, 'c') ~= token then return 'late' end
+  call('UNLINK', key)
+  call('HSET', key, 'h', cmsgpack.pack({ incarnation, given.g }))
+  for _, each in ipairs(given.w) do
+    call('HSET', key, 'w' .. each[1], cmsgpack.pack({ 0, each[2], each[3], each[4], now }))
   end
+  call('PEXPIRE', key, 2 * idleMs)
   return { 'ok', given.g }
+end
+
+for _, gone in ipairs(given.d) do
+  if known and call('HEXISTS', key, 'w' .. gone) == 1 then known = nil end
 end
 
 if not known then
   local filling = call('HGET', key, 'r')
   if filling and filling + 0 > now and filling + 0 <= now + fillMs then return { '?', 0 } end
-  call('HSET', key, 'r', now + fillMs)
+  call('UNLINK', key)
+  call('HSET', key, 'r', now + fillMs, 'c', token)
   call('PEXPIRE', key, fillMs)
   return { '?', 1 }
 end

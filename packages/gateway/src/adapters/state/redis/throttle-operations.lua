@@ -47,25 +47,23 @@ local function turn(name, id)
   return 1, t
 end
 
--- The arrival number of an entry that is put back: before the first later id, as ids sort by time.
-local function arrivalOf(module, id)
-  local low, high = 0, module.ids.length
-  while low < high do
-    local middle = floor((low + high) / 2)
-    if idOf(module, at(module.ids, middle + 1)) > id then high = middle else low = middle + 1 end
-  end
-  if low == module.ids.length then return nextArrival() end
-  if low == 0 then return firstArrival(module) end
-  local before = at(module.ids, low)
-  local between = floor((before + at(module.ids, low + 1)) / 2)
-  -- Without a gap left it goes to the front, where places have come.
-  return between > before and between or firstArrival(module)
+-- The arrival number of an entry that is put back, where its place stands: so all others keep theirs.
+local function arrivalAt(module, t)
+  local rank = countUntil(module.places, t)
+  if rank == module.ids.length then return nextArrival() end
+  if rank == 0 then return firstArrival(module) end
+  local before = at(module.ids, rank)
+  local between = floor((before + at(module.ids, rank + 1)) / 2)
+  return between > before and between or nil
 end
 
+-- Puts a remembered turn back, once: whoever else was given it would put back an instant that counts no more, and
+-- would uncount the entry of another. Without a gap left among the arrivals the turn stays as it is, to be repeated.
 local function putBack(name, id, t)
-  local module = moduleOf(name, true)
-  if entryOf(module, id) then return end
-  local arrival = arrivalOf(module, id)
+  local module = moduleOf(name)
+  if turnedOf(module, id) ~= t or entryOf(module, id) then return end
+  local arrival = arrivalAt(module, t)
+  if not arrival then return end
   call('HDEL', key, 'd' .. module.number .. ':' .. id)
   stand(module, id, arrival, t)
   insert(module.places, t)
@@ -199,7 +197,8 @@ local function restore(restored, urgent)
 end
 
 if operation == 'fill' then
-  if load() and head.generation >= given.g then return { 'ok', head.generation } end
+  -- The record of a claim that was lost since, or has lapsed, may lack what has counted behind it.
+  if call('HGET', key, 'c') ~= token then return { 'late' } end
   call('UNLINK', key)
   head = { generation = given.g, keptMs = max(keptMs, given.k), newest = 0, segment = 0, arrival = 4294967296,
     module = 0, waiting = {} }
@@ -213,7 +212,9 @@ end
 if not load() then
   local filling = call('HGET', key, 'r')
   if filling and filling + 0 > now and filling + 0 <= now + fillMs then return { '?', 0 } end
-  call('HSET', key, 'r', now + fillMs)
+  -- Nothing is left of the value: the store refuses its generation from the fill on, also one that never comes.
+  call('UNLINK', key)
+  call('HSET', key, 'r', now + fillMs, 'c', token)
   call('PEXPIRE', key, fillMs)
   return { '?', 1 }
 end

@@ -9,11 +9,14 @@
 --               has the k-th place
 --   i<n>:<id>   arrival number, and the due time on record, of a waiting entry; n<n>:<arrival> its id
 --   d<n>:<id>   place of an entry that had its turn within the last seconds; D their order
---   r           until when another caller fills this value
+--   r, c        until when a caller fills this value, and the token of its claim
 --
 -- ARGV[7]  JSON: t, m windows of the tenant and of each module as [max, ms], ms with the margin; what the operation needs
--- returns  'clock'; {'?', 1 where the caller is to fill the value}; else {'ok', generation, …}
-local given = cjson.decode(ARGV[7])
+-- ARGV[8]  a token that no other claim has; of a fill the token of the claim that it fills
+-- ARGV[9]  the least generation that the record accepts, as the caller knows it; not of a fill
+-- returns  'clock'; {'late'} of a fill whose claim is no more; {'?', 1 where the caller is to fill the value}; else
+--          {'ok', generation, …}
+local given, token, leastGeneration = cjson.decode(ARGV[7]), ARGV[8], (ARGV[9] or 0) + 0
 local tenantWindows, moduleWindows = given.t, given.m
 -- An entry of nobody, whose acceptance failed or whose process died, is dropped so long behind its place, ms.
 local abandonedMs = 3600000
@@ -35,7 +38,7 @@ local function load()
   if not packed then return end
   local h = cmsgpack.unpack(packed)
   -- Windows that have become wider count instants that were forgotten: unknown, too.
-  if h[1] ~= incarnation or h[3] < keptMs then return end
+  if h[1] ~= incarnation or h[2] < leastGeneration or h[3] < keptMs then return end
   head = { generation = h[2], keptMs = h[3], since = h[4], till = h[5], newest = h[6], segment = h[7], arrival = h[8],
     module = h[9], waiting = h[10] }
   return true

@@ -112,12 +112,11 @@ export class ThrottleQueue {
     return { passed: true, at }
   }
 
-  /** Puts an entry back that has had its turn and was not accepted: it stays counted at its place, which has come. */
+  /** Puts an entry back that has had its turn and was not accepted: it stays counted, and stands where its place stands. */
   putBack(module: string, id: string, at: number): void {
     const queue = this.#module(module)
     if (queue.ids.includes(id)) return
-    const after = queue.ids.findIndex((other) => other > id)
-    const index = after < 0 ? queue.ids.length : after
+    const index = countUntil(queue.places, at)
     queue.ids.splice(index, 0, id)
     queue.dues.splice(index, 0, at)
     insert(queue.places, at)

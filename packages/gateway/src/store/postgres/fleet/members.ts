@@ -8,8 +8,23 @@ import type { Clock } from '../../../ports.ts'
 import type { PostgresAddress } from '../address.ts'
 import { type Connection, connect } from '../connection.ts'
 
-export interface PostgresMembersOptions {
-  readonly address: PostgresAddress
+/** A connection to the members on record. */
+export interface MemberRecord {
+  readonly isOpen: boolean
+  /** Beats for a member, gives it the wanted roles that no living member has, and answers the other members. */
+  beat(member: string, wanted: readonly Role[]): Promise<BeatAnswer>
+  /** Declares a member dead that has not beaten since; false where it has. */
+  declareDead(member: string, beat: number): Promise<boolean>
+  /** Ends the registration of a dead member once nothing is held by it. */
+  settle(member: string): Promise<void>
+  /** Gives the roles of a member to the others. */
+  leave(member: string): Promise<void>
+  close(): Promise<void>
+}
+
+export interface MembersOptions {
+  /** Opens a connection, at the start and whenever the one before was lost. */
+  readonly connect: () => Promise<MemberRecord>
   /** The id under which the store of this process is registered. */
   readonly member: string
   readonly clock: Pick<Clock, 'monotonic'>
@@ -34,7 +49,7 @@ interface OtherMember {
   readonly state: 1 | 2 | 3
 }
 
-interface BeatAnswer {
+export interface BeatAnswer {
   readonly living: boolean
   readonly roles: readonly Role[]
   readonly members: readonly OtherMember[]
@@ -49,9 +64,9 @@ interface Silence {
 }
 
 /** Joins the others; returns when the first beat has told who they are. */
-export async function openPostgresMembers(options: PostgresMembersOptions): Promise<Members> {
-  const { address, member, clock, onDeclaredDead, onError, beatMs = 2_000 } = options
-  const listeners = new Set<() => void>()
+export async function openMembers(options: MembersOptions): Promise<Members> {
+  const { connect, member, clock, onDeclaredDead, onError, beatMs = 2_000 } = options
+  const listeners = new Set<(gone: readonly string[]) => void>()
   /** Roles that were asked for: as many as there are kinds of chores. */
   const wanted = new Set<Role>()
   let held: ReadonlySet<Role> = new Set()
@@ -61,34 +76,27 @@ export async function openPostgresMembers(options: PostgresMembersOptions): Prom
   let alive = 1
   let isOpen = true
   let lookedAt: number | undefined
-  let connection: Connection | undefined
+  let connection: MemberRecord | undefined
   let timer: NodeJS.Timeout | undefined
   let looking: Promise<void> = Promise.resolve()
 
-  async function connected(): Promise<Connection> {
+  async function connected(): Promise<MemberRecord> {
     if (connection?.isOpen === true) return connection
     // A look on the lost connection says nothing of the time since.
     silences = new Map([...silences.keys()].map((id) => [id, unseen()]))
     lookedAt = undefined
     await connection?.close()
-    connection = await connect(address)
+    connection = await connect()
     return connection
   }
 
   async function look(): Promise<void> {
-    const { query } = await connected()
+    const record = await connected()
     const sentAt = clock.monotonic()
     if (lookedAt !== undefined && sentAt - lookedAt > pauseBeats * beatMs)
       silences = new Map([...silences.keys()].map((id) => [id, unseen()]))
     lookedAt = sentAt
-    const [row] = await query<{ answer: BeatAnswer }>(
-      'SELECT beat($1, $2) AS answer',
-      [member, [...wanted]],
-      {
-        name: 'beat',
-      },
-    )
-    const { living, roles, members } = row!.answer
+    const { living, roles, members } = await record.beat(member, [...wanted])
     if (!living) return die()
     held = new Set(roles)
     rolesUntil = sentAt + rolesForBeats * beatMs
@@ -98,7 +106,7 @@ export async function openPostgresMembers(options: PostgresMembersOptions): Prom
 
   async function judge(members: readonly OtherMember[], sentAt: number): Promise<void> {
     const seen = new Map<string, Silence>()
-    let hasDied = [...silences.keys()].some((id) => members.every((other) => other.id !== id))
+    const gone = [...silences.keys()].filter((id) => members.every((other) => other.id !== id))
     for (const { id, beat, state } of members) {
       const before = silences.get(id)
       const silence = before?.beat === beat ? before : { beat, since: clock.monotonic(), looks: 0 }
@@ -106,24 +114,13 @@ export async function openPostgresMembers(options: PostgresMembersOptions): Prom
       seen.set(id, silence)
       const isSilent = silence.looks >= silentLooks && sentAt - silence.since >= silentLooks * beatMs
       if (state !== 3 && !isSilent) continue
+      const record = await connected()
       // Told with each look until nothing is left of it: a takeover passes over rows that a statement has locked.
-      hasDied ||= state === 3 || (await declareDead(id, beat))
-      if (state === 3) await settle(id)
+      if (state === 3 || (await record.declareDead(id, beat))) gone.push(id)
+      if (state === 3) await record.settle(id)
     }
     silences = seen
-    if (hasDied) for (const listener of listeners) listener()
-  }
-
-  async function declareDead(id: string, beat: number): Promise<boolean> {
-    const { query } = await connected()
-    const [row] = await query<{ dead: boolean }>('SELECT declare_silent_dead($1, $2) AS dead', [id, beat])
-    return row!.dead
-  }
-
-  /** Ends the registration of a dead process once nothing is held by it. */
-  async function settle(id: string): Promise<void> {
-    const { query } = await connected()
-    await query('SELECT settle_dead($1)', [id])
+    if (gone.length > 0) for (const listener of listeners) listener(gone)
   }
 
   function die(): void {
@@ -167,7 +164,7 @@ export async function openPostgresMembers(options: PostgresMembersOptions): Prom
       clearTimeout(timer)
       await looking
       // The others would hold its roles free only when they found it silent.
-      if (wasOpen) await connection?.query('SELECT leave($1)', [member]).catch(() => {})
+      if (wasOpen) await connection?.leave(member).catch(() => {})
       await connection?.close()
     },
   }
@@ -175,3 +172,44 @@ export async function openPostgresMembers(options: PostgresMembersOptions): Prom
 
 /** A process that was known before, and of whose beat nothing is known now. */
 const unseen = (): Silence => ({ beat: Number.NaN, since: Number.POSITIVE_INFINITY, looks: 0 })
+
+/** Joins the processes of a record on PostgreSQL. */
+export function openPostgresMembers({
+  address,
+  ...options
+}: Omit<MembersOptions, 'connect'> & { readonly address: PostgresAddress }): Promise<Members> {
+  return openMembers({ ...options, connect: () => connectMembers(address) })
+}
+
+async function connectMembers(address: PostgresAddress): Promise<MemberRecord> {
+  const connection: Connection = await connect(address)
+  const { query } = connection
+  return {
+    get isOpen() {
+      return connection.isOpen
+    },
+    async beat(member, wanted) {
+      const named = { name: 'beat' }
+      const [row] = await query<{ answer: BeatAnswer }>(
+        'SELECT beat($1, $2) AS answer',
+        [member, wanted],
+        named,
+      )
+      return row!.answer
+    },
+    async declareDead(member, beat) {
+      const [row] = await query<{ dead: boolean }>('SELECT declare_silent_dead($1, $2) AS dead', [
+        member,
+        beat,
+      ])
+      return row!.dead
+    },
+    async settle(member) {
+      await query('SELECT settle_dead($1)', [member])
+    },
+    async leave(member) {
+      await query('SELECT leave($1)', [member])
+    },
+    close: () => connection.close(),
+  }
+}

@@ -4,21 +4,25 @@
  */
 import type { Members } from '../../../member-port.ts'
 import type { Clock, Store } from '../../../ports.ts'
-import type { Registrations } from '../../../registration-port.ts'
+import type { NewestRegistrations } from '../../../registration-port.ts'
+import type { TenantRecords } from '../../../tenant-record-port.ts'
 import type { PostgresAddress } from '../address.ts'
 import { createReadPool, type Db } from '../connection.ts'
 import { newMemberId } from '../member.ts'
 import { openPostgresStore, rightMs } from '../postgres.ts'
 import { startFault, storeFault } from '../postgres-errors.ts'
+import { createDeliveryTotals } from './delivery-totals.ts'
 import { openPostgresMembers } from './members.ts'
 import { createPostgresRegistrations } from './registrations.ts'
-import { createTenantRecords, type TenantRecords } from './tenant-records.ts'
+import { createTenantRecords } from './tenant-records.ts'
 
 export interface PostgresFleetOptions {
   readonly address: PostgresAddress
   readonly clock: Clock
   /** The version of this program, for those who look at the table of members. */
   readonly version: string
+  /** True to keep changes of state in an outbox for the delivery log. @defaultValue false */
+  readonly isLogged?: boolean
   /**
    * Called once when the others have declared this process dead, because it was stopped for too long: the store takes
    * nothing more from it, and what it held is theirs. The process is to end; a new start has a new id.
@@ -33,7 +37,7 @@ export interface PostgresFleet {
   /** To be closed behind `members`; closes the rest with it. */
   readonly store: Store
   readonly members: Members
-  readonly registrations: Registrations
+  readonly registrations: NewestRegistrations
   readonly records: TenantRecords
 }
 
@@ -42,9 +46,9 @@ const recordConnections = 2
 
 /** @throws SluiceError INVALID_CONFIG where the server cannot be used, with the way out */
 export async function openPostgresFleet(options: PostgresFleetOptions): Promise<PostgresFleet> {
-  const { address, clock, version, onDeclaredDead, onError, beatMs } = options
+  const { address, clock, version, isLogged = false, onDeclaredDead, onError, beatMs } = options
   const member = newMemberId()
-  const store = await openPostgresStore({ address, clock, version, alone: false, member })
+  const store = await openPostgresStore({ address, clock, version, alone: false, isLogged, member })
   const pool = createReadPool(address, recordConnections)
   const db: Db = {
     async query(text, values, more) {
@@ -68,6 +72,7 @@ export async function openPostgresFleet(options: PostgresFleetOptions): Promise<
     records: createTenantRecords(db),
     store: {
       ...store,
+      deliveryTotals: createDeliveryTotals(db),
       async close(isSettled) {
         await pool.close()
         await store.close(isSettled)

@@ -4,46 +4,11 @@
  * are refused (`commit_group`).
  */
 import { boundOf } from '../../../bounds.ts'
-import type { Occupancy } from '../../../room-port.ts'
+import type { TenantGeneration } from '../../../ports.ts'
+import type { TenantRecords } from '../../../tenant-record-port.ts'
 import { statusOf } from '../../status-codes.ts'
 import type { Db } from '../connection.ts'
 import { isJobKind } from '../job-reads.ts'
-
-/** An entry on record that counts in the limits of its tenant and module. */
-export interface CountedEntry {
-  readonly module: string
-  /** The instant at which it counts, epoch ms. */
-  readonly at: number
-  readonly isCritical: boolean
-}
-
-/** An entry on record that waits in the throttle queue of its tenant. */
-export interface WaitingEntry {
-  readonly id: string
-  readonly module: string
-  /** The place that it was promised, epoch ms. */
-  readonly at: number
-  readonly dueAt: number
-}
-
-export interface TenantRecords {
-  /**
-   * Gives the throttle queues of a tenant their next generation. Returns when every change of an earlier one is on
-   * record or refused. Rejects with STORE_UNAVAILABLE, as all of these.
-   */
-  nextThrottleGeneration(tenant: string): Promise<number>
-  /** Reads the entries that have passed since, and those that wait in the order of acceptance, in one snapshot. */
-  entries(
-    tenant: string,
-    since: number,
-  ): Promise<{ readonly counted: readonly CountedEntry[]; readonly waiting: readonly WaitingEntry[] }>
-  /** Names the tenants that have waiting entries. */
-  waitingTenants(): Promise<readonly string[]>
-  /** Gives the room of a tenant its next generation. */
-  nextRoomGeneration(tenant: string): Promise<number>
-  /** Reads what each member has on record; a member of its own stands for those that have ended. */
-  tallies(tenant: string): Promise<readonly (Occupancy & { readonly member: string })[]>
-}
 
 interface EntryRow {
   readonly id: string
@@ -62,7 +27,7 @@ interface EntryRow {
 const entriesOfTenant = `SELECT n.id, n.body->>'module' AS module, n.body->>'priority' = 'critical' AS is_critical,
     l.kind IS NOT DISTINCT FROM 3::smallint AS waits, l.due_at,
     CASE WHEN l.kind = 3 THEN coalesce((coalesce(l.state, n.first)->'decision'->>'at')::double precision, l.due_at)
-      WHEN n.first->'timeline'->1->>'reason' IN ('tenant_limit', 'module_limit') THEN coalesce(l.turned_at, o.turned_at)
+      WHEN n.first->'timeline'->1->>'reason' IN ('tenant_limit', 'module_limit', 'state_unavailable') THEN coalesce(l.turned_at, o.turned_at)
       ELSE coalesce(l.turned_at, o.turned_at, n.created_at) END AS at
   FROM (SELECT id FROM notification WHERE tenant = $1 AND created_at >= $2
       UNION SELECT id FROM live WHERE tenant = $1 AND turned_at >= $2
@@ -74,7 +39,7 @@ const entriesOfTenant = `SELECT n.id, n.body->>'module' AS module, n.body->>'pri
   ORDER BY n.seq`
 
 export function createTenantRecords(db: Db): TenantRecords {
-  const nextGeneration = async (tenant: string, state: 'throttle' | 'room'): Promise<number> => {
+  const nextGeneration = async (tenant: string, state: TenantGeneration['state']): Promise<number> => {
     const [row] = await db.query<{ number: number }>('SELECT next_generation($1, $2) AS number', [
       tenant,
       state,
@@ -85,6 +50,14 @@ export function createTenantRecords(db: Db): TenantRecords {
   return {
     nextThrottleGeneration: (tenant) => nextGeneration(tenant, 'throttle'),
     nextRoomGeneration: (tenant) => nextGeneration(tenant, 'room'),
+    async generations(tenant) {
+      const rows = await db.query<TenantGeneration>(
+        'SELECT state, number FROM generation WHERE tenant = $1',
+        [tenant],
+      )
+      const numberOf = (wanted: string) => rows.find(({ state }) => state === wanted)?.number ?? 0
+      return { throttle: numberOf('throttle'), room: numberOf('room') }
+    },
     async entries(tenant, since) {
       const rows = await db.query<EntryRow>(entriesOfTenant, [tenant, since])
       const waiting = rows.filter(({ waits }) => waits)

@@ -8,6 +8,7 @@ import { jsonOf } from '../../../content.ts'
 import type { Job, Move, Notification, SharedContent } from '../../../model.ts'
 import { isLegalPath, revisionOf } from '../../../model.ts'
 import type { AccountRecord, Change, DigestWrite, JobWrite, StoredAnswer } from '../../../ports.ts'
+import { type LogText, logTextOf } from '../../log-records.ts'
 import { isCountedApart, statusCodes, throttledFlag } from '../../status-codes.ts'
 import { piecesOfWork } from '../job-work.ts'
 import type { InParts } from '../tables/parts.ts'
@@ -23,6 +24,8 @@ export interface ChangeLog {
 /** One change, applied as a whole or not at all. */
 export interface ChangeWrites {
   readonly writes: readonly Write[]
+  /** Its changes of state for the outbox; absent where no delivery log is kept. */
+  readonly log?: LogText | undefined
   /** The length of the texts in it that have no bound, and some bytes for each of the other values. */
   readonly bytes: number
 }
@@ -117,7 +120,7 @@ export function changeLogOf(changes: readonly ChangeWrites[]): ChangeLog {
 }
 
 /** @throws TypeError for a path that the transition table does not allow */
-export function writesOf(change: Change, ahead = nothingAhead): ChangeWrites {
+export function writesOf(change: Change, ahead = nothingAhead, isLogged = false): ChangeWrites {
   checkPaths(change)
   const { digests = [], answer, moves = [], accept = [], recipients = [], jobs = [], accounts = [] } = change
   const writes: Write[] = []
@@ -165,7 +168,8 @@ export function writesOf(change: Change, ahead = nothingAhead): ChangeWrites {
       add({ op: 'hold', name: write.hold.name, body }, body.length)
     }
   }
-  return { writes, bytes }
+  const log = isLogged ? logTextOf(change) : undefined
+  return log === undefined ? { writes, bytes } : { writes, bytes: bytes + log.text.length, log }
 }
 
 /** A part of a large value as a change of its own. The bytes are copied. */

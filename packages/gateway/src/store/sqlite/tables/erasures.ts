@@ -17,6 +17,7 @@ import type { RecipientIndex } from '../indexes/recipient-index.ts'
 import { rowsOf } from '../indexes/recipient-index.ts'
 import type { Answers } from './answers.ts'
 import type { Contents } from './contents.ts'
+import type { FeedbackWrites } from './feedback.ts'
 import type { Jobs } from './jobs.ts'
 import type { Recipients } from './recipients.ts'
 
@@ -48,6 +49,7 @@ export interface ErasuresParts {
   readonly jobs: Jobs
   readonly answers: Answers
   readonly contents: Pick<Contents, 'count'>
+  readonly feedback: Pick<FeedbackWrites, 'forget'>
 }
 
 /** True if any recipient was ever erased: before that nobody is looked up under a pseudonym. */
@@ -56,7 +58,7 @@ export const erasedName = 'erased'
 const openMax = 100
 
 export function prepareErasures(parts: ErasuresParts): Erasures {
-  const { db, recipientIndex, recipients, jobs, answers, contents } = parts
+  const { db, recipientIndex, recipients, jobs, answers, contents, feedback } = parts
   const insert = db.prepare('INSERT OR IGNORE INTO erasures (tenant, recipient) VALUES (?, ?)')
   const mark = db.prepare(`INSERT OR REPLACE INTO meta VALUES ('${erasedName}', 1)`)
   const bound = db.prepare(`UPDATE erasures SET until_seq = coalesce(until_seq, ?)
@@ -98,6 +100,7 @@ export function prepareErasures(parts: ErasuresParts): Erasures {
       seq,
     )
     recipientIndex.rename(tenant, recipient, pseudonym, seq)
+    feedback.forget(tenant, long[0])
   }
 
   return {

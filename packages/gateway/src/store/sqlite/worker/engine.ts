@@ -7,7 +7,10 @@ import type { DatabaseSync } from 'node:sqlite'
 import { lineAt } from '../../../adapters/clock.ts'
 import type { FieldError } from '../../../errors.ts'
 import { SluiceError } from '../../../errors.ts'
+import type { FeedbackEvent, SentRecord, WaitingBounds, WaitingReport } from '../../../feedback-port.ts'
+import type { IntakePosition, PoisonRecord } from '../../../intake-port.ts'
 import type { ListQuery, TimeLine } from '../../../ports.ts'
+import type { LogText } from '../../log-records.ts'
 import type { ChangeLog } from '../codec/change-log.ts'
 import { changeLogOf } from '../codec/change-log.ts'
 import { RowDamage } from '../codec/checksum.ts'
@@ -30,9 +33,12 @@ import { prepareDigests } from '../tables/digests.ts'
 import { prepareDue } from '../tables/due.ts'
 import type { Erased } from '../tables/erasures.ts'
 import { prepareErasures } from '../tables/erasures.ts'
+import { prepareFeedbackWrites } from '../tables/feedback.ts'
 import { prepareHolds } from '../tables/holds.ts'
+import { prepareIntakeWrites } from '../tables/intake.ts'
 import { prepareJobs } from '../tables/jobs.ts'
 import { prepareNotificationWrites } from '../tables/notifications.ts'
+import { prepareOutboxWrites } from '../tables/outbox.ts'
 import { prepareParts } from '../tables/parts.ts'
 import { preparePrune } from '../tables/prune.ts'
 import { type DuePlace, dueMax } from '../tables/queries.ts'
@@ -115,6 +121,9 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
   const notifications = prepareNotificationWrites(db, recipientIndex)
   const accounts = prepareAccounts(db)
   const holds = prepareHolds(db)
+  const feedback = prepareFeedbackWrites(db)
+  const outbox = prepareOutboxWrites(db)
+  const intake = prepareIntakeWrites(db)
   const mark = createCommitMark(db, path === inMemory ? undefined : path)
   const writer = createWriter({
     db,
@@ -126,6 +135,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     jobs,
     accounts,
     holds,
+    outbox,
     contents,
     parts,
     tallies,
@@ -135,7 +145,15 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
   })
   const reads = prepareReads(db)
   const timeLine = prepareTimeLine(db)
-  const erasures = prepareErasures({ db, recipientIndex, recipients, jobs, answers, contents })
+  const erasures = prepareErasures({
+    db,
+    recipientIndex,
+    recipients,
+    jobs,
+    answers,
+    contents,
+    feedback,
+  })
   // As large as a good many notifications.
   const probe = db.prepare("INSERT OR REPLACE INTO meta VALUES ('probe', zeroblob(262144))")
   const unprobe = db.prepare("DELETE FROM meta WHERE name = 'probe'")
@@ -257,11 +275,29 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     keepTimeLine: (line: TimeLine) => {
       writer.transaction(() => timeLine.write(line))
     },
+    keepFeedback: (events: readonly FeedbackEvent[]) =>
+      writer.transaction(() => feedback.keepFeedback(events)),
+    keepWaiting: (reports: readonly WaitingReport[], bounds: WaitingBounds) =>
+      writer.transaction(() => feedback.keepWaiting(reports, bounds)),
+    endWaiting: (ids: readonly string[]) => erasing(() => feedback.endWaiting(ids)),
+    advanceIntake: (positions: readonly IntakePosition[]) =>
+      writer.transaction(() => intake.advanceIntake(positions)),
+    keepPoison: (records: readonly PoisonRecord[]) => writer.transaction(() => intake.keepPoison(records)),
+    prunePoison: (before: number, max: number) => erasing(() => intake.prunePoison(before, max)),
+    keepSent: (records: readonly SentRecord[]) => writer.transaction(() => feedback.keepSent(records)),
+    pruneFeedback: (before: Parameters<typeof feedback.pruneFeedback>[0], max: number) =>
+      erasing(() => feedback.pruneFeedback(before, max)),
     eraseBegin: (erased: Erased) => erasing(() => erasures.begin(erased)),
     eraseRows: (erased: Erased, max: number) => erasing(() => erasures.rows(erased, max)),
     eraseAnswers: (erased: Erased, after: number, max: number) =>
       erasing(() => erasures.answers(erased, after, max)),
-    eraseFinish: (erased: Erased) => erasing(() => erasures.finish(erased)),
+    eraseFinish: (erased: Erased, log: readonly LogText[]) =>
+      erasing(() => {
+        outbox.put(log)
+        erasures.finish(erased)
+      }),
+    outboxSize: outbox.size,
+    outboxRemove: (positions: readonly number[]) => erasing(() => outbox.remove(positions)),
     erasuresPending: erasures.pending,
     dropParts: (keys: readonly number[]) => keys.forEach(parts.doom),
     /** Drops one part that no row refers to; false where there is none. */

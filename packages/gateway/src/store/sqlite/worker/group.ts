@@ -17,6 +17,8 @@ interface Waiting {
 
 export interface GroupOptions {
   readonly clock: Pick<Clock, 'soon'>
+  /** True if changes of state are put into the outbox. @defaultValue false */
+  readonly isLogged?: boolean
   /** Writes a log and returns one result for each change. */
   readonly write: (changeLog: ChangeLog) => Promise<readonly Result[]>
   /** Converts the engine's fault to an error. */
@@ -32,7 +34,7 @@ export interface Group {
 
 const applied: CommitResult = { applied: true }
 
-export function createGroup({ clock, write, raise }: GroupOptions): Group {
+export function createGroup({ clock, isLogged = false, write, raise }: GroupOptions): Group {
   let waiting: Waiting[] = []
 
   function flush(): void {
@@ -62,7 +64,7 @@ export function createGroup({ clock, write, raise }: GroupOptions): Group {
   return {
     flush,
     commit(change, ahead) {
-      const writes = writesOf(change, ahead)
+      const writes = writesOf(change, ahead, isLogged)
       return new Promise((resolve, reject) => {
         const waiter = { change: writes, resolve, reject }
         // The other changes of this turn must not wait for a large one.

@@ -5,6 +5,10 @@ import { hashKeyOf } from '../database.ts'
 import { prepareJobWork } from '../job-work.ts'
 import { prepareContentReads } from '../tables/contents.ts'
 import { createCursors } from '../tables/cursor.ts'
+import { prepareDelivered } from '../tables/delivered.ts'
+import { prepareFeedbackReads } from '../tables/feedback.ts'
+import { prepareIntakeReads } from '../tables/intake.ts'
+import { prepareOutboxReads } from '../tables/outbox.ts'
 import { type DuePlace, prepareQueries } from '../tables/queries.ts'
 import { pack } from './packed-rows.ts'
 
@@ -16,8 +20,12 @@ export function prepareReads(db: DatabaseSync) {
     list: (query: ListQuery, noted: readonly number[]) => pack(listing.list(query, noted)),
     listDue: (query: ListQuery, places: readonly DuePlace[]) => pack(listing.listDue(query, places)),
     deadLetters: (query: DeadLetterQuery) => pack(listing.deadLetters(query)),
+    delivered: prepareDelivered(db),
     ...prepareContentReads(db),
     ...prepareJobWork(db),
+    ...prepareFeedbackReads(db),
+    ...prepareOutboxReads(db),
+    ...prepareIntakeReads(db),
   }
 }
 

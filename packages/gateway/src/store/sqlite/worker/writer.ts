@@ -5,6 +5,7 @@
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Conflict, DigestWrite } from '../../../ports.ts'
+import type { LogText } from '../../log-records.ts'
 import { isCountedApart, isDueCode, isFinalCode, statusCodes } from '../../status-codes.ts'
 import type { ChangeLog, ChangeWrites, ContentCount, ShortMove, Write } from '../codec/change-log.ts'
 import type { ShortRow } from '../codec/rows.ts'
@@ -19,6 +20,7 @@ import type { Digests } from '../tables/digests.ts'
 import type { Holds } from '../tables/holds.ts'
 import type { Jobs } from '../tables/jobs.ts'
 import type { NotificationWrites } from '../tables/notifications.ts'
+import type { OutboxWrites } from '../tables/outbox.ts'
 import type { Parts } from '../tables/parts.ts'
 import type { Recipients } from '../tables/recipients.ts'
 import type { Tallies } from '../tables/tallies.ts'
@@ -33,6 +35,7 @@ export interface WriterParts {
   readonly jobs: Jobs
   readonly accounts: Accounts
   readonly holds: Holds
+  readonly outbox: OutboxWrites
   readonly contents: Contents
   readonly parts: Pick<Parts, 'write'>
   readonly tallies: Tallies
@@ -65,6 +68,7 @@ interface Written {
   readonly due: OwnedPlace[]
   /** Digest writes whose item counts are checked after the rest of the change. */
   readonly closings: DigestWrite[]
+  readonly log: LogText[]
   accepted: number
   answered: number
 }
@@ -75,6 +79,7 @@ const nothing = (): Written => ({
   moves: [],
   due: [],
   closings: [],
+  log: [],
   accepted: 0,
   answered: 0,
 })
@@ -108,7 +113,7 @@ export function createWriter(parts: WriterParts): Writer {
     recipientIndex,
     due,
   } = parts
-  const { contents, holds, mark } = parts
+  const { contents, holds, outbox, mark } = parts
   const largeValues = parts.parts
   const begin = db.prepare('BEGIN IMMEDIATE')
   const commit = db.prepare('COMMIT')
@@ -138,7 +143,7 @@ export function createWriter(parts: WriterParts): Writer {
     } finally {
       tallies.forget()
       contents.forget()
-      for (const index of [recipientIndex, answers, due]) index.finish(committed)
+      for (const index of [recipientIndex, answers, due, outbox]) index.finish(committed)
       // SQLite has rolled back by itself after some errors (full disk, I/O).
       if (!committed && db.isTransaction) db.exec('ROLLBACK')
     }
@@ -206,7 +211,7 @@ export function createWriter(parts: WriterParts): Writer {
     }
   }
 
-  function apply({ writes }: ChangeWrites, group: Written): Outcome {
+  function apply({ writes, log }: ChangeWrites, group: Written): Outcome {
     const written = nothing()
     const conflicts: Conflict[] = []
     const dueMark = due.mark()
@@ -229,6 +234,7 @@ export function createWriter(parts: WriterParts): Writer {
       tallies.count(tenant, status, isApart, by, bytes)
     }
     for (const [content, refs, waiting] of written.references) contents.count(content, refs, waiting)
+    if (log !== undefined) group.log.push(log)
     group.moves.push(...written.moves)
     group.due.push(...written.due)
     group.accepted += written.accepted
@@ -253,6 +259,7 @@ export function createWriter(parts: WriterParts): Writer {
       const group = nothing()
       const outcomes = transaction(() => {
         const applied = changeLogs.flatMap(({ changes }) => changes.map((change) => apply(change, group)))
+        outbox.put(group.log)
         // The write-behind indexes keep up when three rows are flushed for every two noted.
         recipientIndex.flush(Math.ceil(group.accepted * 1.5))
         answers.flush(Math.ceil(group.answered * 1.5))

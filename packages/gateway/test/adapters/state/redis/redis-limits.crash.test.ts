@@ -10,7 +10,6 @@ import { describe, it, type TestContext } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Limit, limit, parseWindow } from '@sluice/limits'
 import { seededRandom, seedOfRun } from '@sluice/limits-conformance'
-import { Redis } from 'ioredis'
 import { startRedis } from '../../../../../../scripts/services/redis.ts'
 import { createSystemClock } from '../../../../src/adapters/clock.ts'
 import type { RecoveredSubject } from '../../../../src/adapters/state/recovered-subject.ts'
@@ -19,6 +18,7 @@ import { createRedisLimits } from '../../../../src/adapters/state/redis/redis-li
 import { createRedisState } from '../../../../src/adapters/state/redis/redis-state.ts'
 import { SluiceError } from '../../../../src/errors.ts'
 import type { LimitRequest, LimitState, Subject } from '../../../../src/ports.ts'
+import { connect, demote, loseAgainAndAgain } from './losses.ts'
 
 const seconds = Number(process.env.SLUICE_SECONDS ?? 6)
 const processes = Number(process.env.SLUICE_PROCESSES ?? 4)
@@ -184,32 +184,22 @@ async function run(
   })
   const fired = new Map(subjects.map(({ key }) => [key, [] as number[]]))
   const world: World = { fleet, rows, fired, counts, endsMs: performance.now() + seconds * 1_000 }
-  async function loseAgainAndAgain(): Promise<void> {
-    while (performance.now() < world.endsMs) {
-      await sleep(random.between(...pauseMs))
-      await lose()
-      counts.lost += 1
-    }
-  }
-  await Promise.all([...fleet.map((state) => accept(world, state)), sendDue(world), loseAgainAndAgain()])
+  await Promise.all([
+    ...fleet.map((state) => accept(world, state)),
+    sendDue(world),
+    loseAgainAndAgain({ ...world, random, lose, pauseMs }),
+  ])
   t.diagnostic(`seed ${seedOfRun()}: ${JSON.stringify(counts)}`)
   assert.deepEqual(over(fired), [])
   assert.ok(counts.fired > 20 * (seconds - 2), `${counts.fired} were fired`)
   return world
 }
 
-async function connect(t: TestContext, url: string): Promise<Redis> {
-  const admin = new Redis(url, { retryStrategy: () => 50 })
-  admin.on('error', () => {})
-  t.after(() => admin.disconnect())
-  return admin
-}
-
 describe('limits of recipients in several processes', () => {
   it('keep every window when Redis forgets everything ten times a second', async (t) => {
     const service = await startRedis()
     t.after(() => service.stop())
-    const admin = await connect(t, service.url)
+    const admin = connect(t, service.url)
     const { counts } = await run(t, service.url, () => admin.flushall(), [20, 180])
     assert.ok(counts.lost > 10 && counts.reads > 40, 'the subjects were lost and filled')
   })
@@ -217,13 +207,8 @@ describe('limits of recipients in several processes', () => {
   it('keep every window when the server is demoted, promoted, and comes back with what it had', async (t) => {
     const service = await startRedis()
     t.after(() => service.stop())
-    const admin = await connect(t, service.url)
-    const demote = async () => {
-      await admin.replicaof('127.0.0.1', 1)
-      await sleep(5)
-      await admin.replicaof('NO', 'ONE')
-    }
-    const { counts } = await run(t, service.url, demote, [200, 500])
+    const admin = connect(t, service.url)
+    const { counts } = await run(t, service.url, () => demote(admin), [200, 500])
     assert.ok(counts.reads > 3 * subjects.length, `subjects were filled ${counts.reads} times`)
   })
 })

@@ -1,17 +1,48 @@
 /** Hints over a real Redis and a real Cluster. Alone, because it ends every connection of the server. */
 import assert from 'node:assert/strict'
-import { describe, test } from 'node:test'
+import { describe, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createClient } from '@redis/client'
 import { needs } from '../../../../../../scripts/services/needs.ts'
+import { createRedisBus } from '../../../../src/adapters/state/redis/redis-bus.ts'
 import { createRedisNotifier } from '../../../../src/adapters/state/redis/redis-notifier.ts'
+import { createRedisPeers } from '../../../../src/adapters/state/redis/redis-peers.ts'
 import { exerciseNotifier } from '../../../../src/conformance/notifier.ts'
-import type { Hint } from '../../../../src/notifier-port.ts'
+import type { Hint, Notifier } from '../../../../src/notifier-port.ts'
+import type { Peers } from '../../../../src/peer-port.ts'
 import { newPrefix } from './open.ts'
 
 const engines = {
   redis: [process.env.SLUICE_TEST_REDIS ?? ''],
   'redis-cluster': (process.env.SLUICE_TEST_REDIS_CLUSTER ?? '').split(','),
+}
+
+interface JoinOptions {
+  readonly urls: readonly string[]
+  readonly member: string
+  readonly prefix: string
+}
+
+async function joinHints({ urls, ...options }: JoinOptions): Promise<Notifier> {
+  const bus = await createRedisBus({ urls })
+  const notifier = await createRedisNotifier({ bus, ...options })
+  return {
+    ...notifier,
+    async close() {
+      await notifier.close()
+      bus.close()
+    },
+  }
+}
+
+async function joinPeers(t: TestContext, { urls, ...options }: JoinOptions): Promise<Peers> {
+  const bus = await createRedisBus({ urls })
+  const peers = await createRedisPeers({ bus, ...options })
+  t.after(async () => {
+    await peers.close()
+    bus.close()
+  })
+  return peers
 }
 
 async function until(condition: () => boolean): Promise<void> {
@@ -34,7 +65,7 @@ for (const [engine, urls] of Object.entries(engines))
             members += 1
             // Each at another node of a cluster.
             const own = urls.map((_, n) => urls[(n + members) % urls.length]!)
-            return createRedisNotifier({ urls: own, member: String(members), prefix })
+            return joinHints({ urls: own, member: String(members), prefix })
           },
           close: async () => {},
         }
@@ -49,7 +80,7 @@ test(
   async (t) => {
     const prefix = newPrefix()
     const join = async (member: string) => {
-      const notifier = await createRedisNotifier({ urls: engines.redis, member, prefix })
+      const notifier = await joinHints({ urls: engines.redis, member, prefix })
       t.after(notifier.close)
       const heard: Hint[] = []
       notifier.listen((hint) => heard.push(hint))
@@ -72,3 +103,75 @@ test(
     }
   },
 )
+
+for (const [engine, urls] of Object.entries(engines))
+  describe(`peers over ${engine}`, needs(engine), () => {
+    /** Processes that know each other; of a cluster each is at another node. */
+    async function meet(t: TestContext, ...names: readonly string[]): Promise<readonly Peers[]> {
+      const prefix = newPrefix()
+      const joined: Peers[] = []
+      for (const [n, member] of names.entries())
+        joined.push(
+          await joinPeers(t, { urls: urls.map((_, i) => urls[(n + i) % urls.length]!), member, prefix }),
+        )
+      for (const peers of joined) peers.answer('name', (question) => `it is ${question}`)
+      for (const peers of joined) await untilAnswered(peers, names.length - 1)
+      return joined
+    }
+
+    async function untilAnswered(peers: Peers, count: number): Promise<void> {
+      const end = performance.now() + 10_000
+      while ((await peers.ask('name', 'me')).answers.size < count) {
+        assert.ok(performance.now() < end, `${count} processes are not met`)
+        await sleep(2)
+      }
+    }
+
+    test('every other process answers a question, one process where it is named', async (t) => {
+      const [a] = await meet(t, 'a', 'b', 'c')
+      const { answers, silent } = await a!.ask('name', 'b or c')
+      assert.deepEqual([...answers].sort(), [
+        ['b', 'it is b or c'],
+        ['c', 'it is b or c'],
+      ])
+      assert.deepEqual(silent, [])
+      const one = await a!.ask('name', 'c', { to: 'c' })
+      assert.deepEqual([...one.answers.keys()], ['c'])
+    })
+
+    test('an answer that is enough ends the wait for the others', async (t) => {
+      const [a, b, c] = await meet(t, 'a', 'b', 'c')
+      b!.answer('slow', () => 'quick')
+      c!.answer('slow', () => new Promise(() => {}))
+      const { answers, silent } = await a!.ask('slow', 0, {
+        withinMs: 60_000,
+        isEnough: (answer) => answer === 'quick',
+      })
+      assert.deepEqual([[...answers.keys()], silent], [['b'], ['c']])
+    })
+
+    test('a process that does not answer is waited for once, until it is heard again or has died', async (t) => {
+      const [a, b] = await meet(t, 'a', 'b')
+      b!.answer('deaf', () => new Promise(() => {}))
+      assert.deepEqual((await a!.ask('deaf', 0, { withinMs: 50 })).silent, ['b'])
+      const soon = a!.ask('deaf', 0, { withinMs: 60_000 })
+      assert.deepEqual((await soon).silent, ['b'])
+      b!.tell('word', 0)
+      await untilAnswered(a!, 1)
+      const open = a!.ask('deaf', 0, { withinMs: 60_000 })
+      a!.noteGone(['b'])
+      assert.deepEqual((await open).silent, [])
+    })
+
+    test('a process that takes leave is asked no more', async (t) => {
+      const [a, b] = await meet(t, 'a', 'b')
+      await b!.close()
+      const end = performance.now() + 10_000
+      for (;;) {
+        const { answers, silent } = await a!.ask('name', 0, { withinMs: 20 })
+        if (answers.size === 0 && silent.length === 0) break
+        assert.ok(performance.now() < end, 'it is asked still')
+        await sleep(2)
+      }
+    })
+  })

@@ -93,6 +93,43 @@ for (const engine of engines)
       assert.deepEqual(await fleet[0]!.take('acme', queueOf(1), bounds), { full: 'queue', used: 1_000 })
     })
 
+    it('is filled again when the record has a later generation, of a filler that was overtaken', async () => {
+      const record = createRecord()
+      const room = open(engine, newPrefix(), record)
+      const bounds: TenantBounds = { queueMax: 10, waitingMax: 10, bytesMax: 1_000 }
+      const takenIn = async () => {
+        const answer = await room.take('acme', queueOf(1), bounds)
+        return 'giveBack' in answer ? answer.generation : undefined
+      }
+      assert.equal(await takenIn(), 1)
+      const overtaken = await record.nextRoomGeneration('acme')
+      assert.equal(await takenIn(), 1, 'the store refuses what is taken now')
+      room.expect('acme', overtaken)
+      assert.equal(await takenIn(), overtaken + 1)
+      assert.equal(await takenIn(), overtaken + 1)
+    })
+
+    it('gives the room back that a process had taken and not committed when it was found dead', async () => {
+      const prefix = newPrefix()
+      const record = createRecord()
+      const bounds: TenantBounds = { queueMax: 10, waitingMax: 10, bytesMax: 1_000 }
+      const [dead, known, late] = Array.from({ length: 3 }, () => open(engine, prefix, record))
+      assert.ok('giveBack' in (await dead!.take('acme', queueOf(10), bounds)))
+      record.members.set(dead!.member, { queue: 3, waiting: 0, bytes: 0 })
+      assert.deepEqual(await known!.take('acme', queueOf(1), bounds), { full: 'queue', used: 10 })
+      known!.noteGone([dead!.member])
+      assert.ok('giveBack' in (await known!.take('acme', queueOf(6), bounds)))
+      assert.equal(record.generation, 2, 'the room was filled anew, once')
+      // The store folds the counts of a dead process, and a process that has not heard of it fills the room.
+      record.members.delete(dead!.member)
+      record.members.set('0', { queue: 3, waiting: 0, bytes: 0 })
+      assert.deepEqual(await late!.take('acme', queueOf(2), bounds), { full: 'queue', used: 9 })
+      assert.ok('giveBack' in (await late!.take('acme', queueOf(1), bounds)))
+      late!.noteGone([dead!.member])
+      assert.deepEqual(await late!.take('acme', queueOf(1), bounds), { full: 'queue', used: 10 })
+      assert.equal(record.generation, 2)
+    })
+
     it('tells the other processes within a second what was counted without a request', async () => {
       const prefix = newPrefix()
       const bounds: TenantBounds = { queueMax: 10, waitingMax: 10, bytesMax: 1_000 }

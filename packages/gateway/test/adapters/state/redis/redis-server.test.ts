@@ -12,6 +12,9 @@ import { slotOf } from '../../../../src/adapters/state/redis/key-slot.ts'
 import { createMemoryRegistrations } from '../../../../src/adapters/state/redis/memory-registrations.ts'
 import { createRedisState, type RedisStateOptions } from '../../../../src/adapters/state/redis/redis-state.ts'
 import { createRedisThrottle } from '../../../../src/adapters/state/redis/redis-throttle.ts'
+import { onceScript } from '../../../../src/adapters/state/redis/scripts.ts'
+import { startProxy } from '../../../store/postgres/proxy.ts'
+import { openRedis } from './open.ts'
 import { createThrottleRecord } from './throttle-record.ts'
 
 const rates = { tenant: [parseWindow('2/60s')], module: [] }
@@ -106,7 +109,84 @@ describe('the state in Redis', needs('redis'), () => {
       )
     }
   })
+
+  it('leaves a server in whose place another process has met another one, when it hears of that', async (t) => {
+    const [deposed, newest] = [await startRedis(), await startRedis()]
+    t.after(() => Promise.all([deposed.stop(), newest.stop()]))
+    const proxy = await startProxy(deposed.url)
+    t.after(proxy.close)
+    const clock = createSystemClock()
+    const registrations = createMemoryRegistrations()
+    const record = createThrottleRecord('acme')
+    const join = () => {
+      const redis = createRedisState({ url: proxy.url, registrations, clock, deadlineMs: 5_000 })
+      t.after(() => redis.close())
+      const throttle = createRedisThrottle({ redis, record, clock, marginMs: 20, ratesOf: () => rates })
+      return {
+        redis,
+        used: async () => (await throttle.use('acme', 'shop'))[0]!.used,
+        async pass(id: string) {
+          const [place] = (await throttle.pass('acme', [request(id)]))!.places
+          record.passed.set(id, { ...request(id), at: place!.at, isCritical: false })
+        },
+      }
+    }
+    const first = join()
+    await first.pass('a')
+    proxy.leadTo(newest.url)
+    const second = join()
+    await second.pass('b')
+    assert.equal(await first.used(), 1, 'its connection still leads to the deposed server')
+    first.redis.expect(new Map([[new URL(proxy.url).host, 2]]))
+    await until(async () => (await first.used()) === 2)
+    first.redis.expect(new Map([[new URL(proxy.url).host, 2]]))
+    assert.equal(await first.used(), 2)
+  })
+
+  it('refuses a server whose clock it cannot read well enough, and asks it again until it can', async (t) => {
+    const service = await startRedis()
+    t.after(() => service.stop())
+    const proxy = await startProxy(service.url)
+    t.after(proxy.close)
+    const errors: unknown[] = []
+    const { throttle } = await open(t, {
+      url: proxy.url,
+      deadlineMs: 4_000,
+      onError: (error) => errors.push(error),
+    })
+    proxy.delayAnswers(50)
+    await assert.rejects(async () => throttle.pass('acme', [request('a')]), {
+      ...unavailable,
+      message: /the clock of .* cannot be read: the quickest of 25 answers took \d+ ms, of 20 ms at most/,
+    })
+    assert.match(String(errors.at(-1)), /the clock of/)
+    const passing = throttle.pass('acme', [request('a')])
+    await sleep(200)
+    proxy.delayAnswers(0)
+    const [place] = (await passing)!.places
+    assert.ok(Math.abs(place!.at - Date.now()) < 5_000)
+  })
 })
+
+it(
+  'asks no node of a cluster while another process has met a master that the map of slots does not name',
+  needs('redis-cluster'),
+  async () => {
+    const redis = openRedis('redis-cluster', { deadlineMs: 300 })
+    const keep = (subject: string) => redis.ask(onceScript, { subject, name: '' }, ['keep', 'm', '', '1'])
+    await until(async () => (await keep('a')) !== undefined)
+    const [url] = (process.env.SLUICE_TEST_REDIS_CLUSTER ?? '').split(',')
+    const master = new URL(url!).host
+    redis.expect(new Map([[master, 1]]))
+    redis.expect(new Map([[master, 2]]))
+    await keep('a')
+    redis.expect(new Map([['127.0.0.1:1', 3]]))
+    await assert.rejects(keep('a'), {
+      ...unavailable,
+      message: /the map of slots does not name 127\.0\.0\.1:1/,
+    })
+  },
+)
 
 it('finds the slot of a key as the cluster does', needs('redis-cluster'), async (t) => {
   assert.ok(isAtHand('redis-cluster'))

@@ -3,11 +3,14 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { parseWindow } from '@sluice/limits'
 import { needs } from '../../../../../../scripts/services/needs.ts'
-import { createRedisThrottle } from '../../../../src/adapters/state/redis/redis-throttle.ts'
+import {
+  createRedisThrottle,
+  type ThrottleRecord,
+} from '../../../../src/adapters/state/redis/redis-throttle.ts'
 import { exerciseThrottle, type ThrottleTerms } from '../../../../src/conformance/throttle.ts'
 import { createVirtualClock } from '../../../../src/simulation/clock.ts'
 import type { ThrottlePlace } from '../../../../src/throttle-port.ts'
-import { type Engine, engines, newPrefix, openRedis } from './open.ts'
+import { type Engine, engines, newPrefix, openAdmin, openRedis } from './open.ts'
 import { createThrottleRecord } from './throttle-record.ts'
 
 const marginMs = 20
@@ -19,10 +22,10 @@ function open(engine: Engine, terms: ThrottleTerms) {
   const prefix = newPrefix()
   const rates = { tenant: terms.tenant, module: terms.module }
   const ratesOf = (tenant: string) => (tenant === 'acme' ? rates : { tenant: [], module: [] })
-  const openState = (own = rates) =>
+  const openState = (own = rates, from: ThrottleRecord = record) =>
     createRedisThrottle({
       redis: openRedis(engine, { prefix, clock, isVirtual: true }),
-      record,
+      record: from,
       clock,
       marginMs: terms.marginMs,
       ratesOf: (tenant) => (tenant === 'acme' ? own : ratesOf(tenant)),
@@ -32,6 +35,7 @@ function open(engine: Engine, terms: ThrottleTerms) {
     state,
     openState,
     record,
+    key: `${prefix}{T/acme}:throttle`,
     now: clock.now,
     async until(instant: number) {
       await clock.runUntil(instant)
@@ -65,6 +69,28 @@ for (const engine of engines)
       assert.deepEqual([turn!.passed, turn!.at], [true, rest!.places[1]!.at])
     })
 
+    it('are filled again when the record has a later generation, of a filler that was overtaken', async () => {
+      const { state, openState, record } = open(engine, {
+        tenant: [parseWindow('3/10s')],
+        module: [],
+        marginMs,
+      })
+      const [first, second, third] = ['a', 'b', 'c'].map((id) => ({ id, module: 'shop' }))
+      await state.pass('acme', [first!])
+      record.passed.set('a', { ...first!, at: 1_000_000, isCritical: false })
+      const overtaken = await record.nextThrottleGeneration('acme')
+      const refused = (await state.pass('acme', [second!]))!.places[0]!
+      assert.ok(refused.generation! < overtaken, 'the store refuses what is decided in the queues')
+      state.expect('acme', overtaken)
+      const place = (await state.pass('acme', [third!]))!.places[0]!
+      assert.equal(place.generation, record.generation)
+      // The others meet the queues that were filled, once.
+      const other = openState()
+      other.expect('acme', overtaken)
+      assert.equal((await other.use('acme', 'shop'))[0]!.used, 2)
+      assert.equal(record.generation, overtaken + 1)
+    })
+
     it('puts no entry back whose turn was of an earlier generation: the fill has counted it', async () => {
       const { state, openState, record, until } = open(engine, {
         tenant: [parseWindow('1/10s')],
@@ -85,6 +111,91 @@ for (const engine of engines)
       await refilled.putBack('acme', [{ ...waiting!, at, generation: generation! }])
       assert.equal(await refilled.placeOf('acme', waiting!), undefined)
       assert.equal(await refilled.placeOf('acme', behind!), behindAt)
+    })
+
+    it('puts a turn back once that two processes were given: the second one cannot uncount the entry of another', async () => {
+      const { state, openState, until } = open(engine, {
+        tenant: [parseWindow('2/10s')],
+        module: [],
+        marginMs,
+      })
+      const other = openState()
+      const entries = ['a', 'b', 'c', 'd'].map((id) => ({ id, module: 'shop' }))
+      const { places } = (await state.pass('acme', entries))!
+      const { at } = places[2]!
+      await until(at)
+      const [, , c, d] = entries
+      // Both processes find that the entry was cancelled.
+      const turns = [await state.turn('acme', [c!]), await other.turn('acme', [c!])]
+      for (const [index, each] of [state, other].entries()) {
+        await each.putBack('acme', [{ ...c!, ...turns[index]![0]! }])
+        await each.leave('acme', [c!])
+        assert.equal(await each.placeOf('acme', c!), undefined)
+      }
+      assert.equal((await state.turn('acme', [d!]))[0]!.at, at)
+      const next = (await state.pass('acme', [
+        { id: 'e', module: 'shop' },
+        { id: 'f', module: 'shop' },
+      ]))!
+      assert.deepEqual(
+        next.places.map(({ waits }) => waits),
+        [false, true],
+        'the fourth counts',
+      )
+    })
+
+    it('refuses the fill of an earlier loss: what was counted since is not in it', async (t) => {
+      const { state, openState, record, key } = open(engine, {
+        tenant: [parseWindow('2/10s')],
+        module: [],
+        marginMs,
+      })
+      const admin = await openAdmin(engine)
+      t.after(admin.close)
+      const [hasRead, mayFill] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+      const slow = openState(undefined, {
+        ...record,
+        async entries(...asked) {
+          const read = await record.entries(...asked)
+          hasRead.resolve()
+          await mayFill.promise
+          return read
+        },
+      })
+      const late = slow.pass('acme', [{ id: 'b', module: 'shop' }])
+      await hasRead.promise
+      await admin.remove(key)
+      const first = (await state.pass('acme', [{ id: 'a', module: 'shop' }]))!.places[0]!
+      record.passed.set('a', { id: 'a', module: 'shop', at: first.at, isCritical: false })
+      await admin.remove(key)
+      mayFill.resolve()
+      const second = (await late)!.places[0]!
+      assert.equal((await state.use('acme', 'shop'))[0]!.used, 2)
+      assert.deepEqual([first.generation, second.generation, record.generation], [2, 3, 3])
+    })
+
+    it('drops a value that one process has to fill for wider windows: the store refuses its generation from then on', async () => {
+      const { state, openState, record, now, until } = open(engine, {
+        tenant: [parseWindow('2/10s')],
+        module: [],
+        marginMs,
+      })
+      await state.pass('acme', [{ id: 'a', module: 'shop' }])
+      const wider = openState(
+        { tenant: [parseWindow('5/60s')], module: [] },
+        {
+          ...record,
+          async entries() {
+            // The next generation has begun, and its fill never comes.
+            throw new Error('gone')
+          },
+        },
+      )
+      await assert.rejects(async () => wider.pass('acme', [{ id: 'b', module: 'shop' }]), /gone/)
+      const passing = state.pass('acme', [{ id: 'c', module: 'shop' }])
+      // Until then the value is the other one's to fill.
+      await until(now() + 3 * second)
+      assert.equal((await passing)!.places[0]!.generation, record.generation)
     })
 
     it('fills wider windows from the record: they count instants that were forgotten', async () => {

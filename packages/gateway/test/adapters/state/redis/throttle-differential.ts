@@ -27,6 +27,8 @@ const tenant = 'acme'
 const marginMs = 20
 /** No answer of Redis takes longer on a busy machine, ms. */
 const answerMsMax = 120_000
+/** A turn may be put back for so long, ms. */
+const rememberedMs = 10_000
 /** Steps of the clock within one wait: more would mean that a timer is armed again and again for the same instant. */
 const stepsMax = 20_000
 
@@ -59,7 +61,7 @@ export async function compareThrottles(options: DifferentialOptions): Promise<nu
   await memory.start(hear(promoted.memory))
   const everPromoted = new Set<string>()
   const recent: { request: ThrottleRequest; place: ThrottlePlace }[] = []
-  const turned: { request: ThrottleRequest; at: number }[] = []
+  const turned: { request: ThrottleRequest; at: number; turnedAt: number }[] = []
   let serial = 0
 
   /** Asks both sides the same, and compares the answers. */
@@ -140,14 +142,17 @@ export async function compareThrottles(options: DifferentialOptions): Promise<nu
       if (passed) {
         record.waits.delete(id)
         record.passed.set(id, { id, module, at, isCritical: false })
-        turned.push({ request: { id, module }, at })
+        turned.push({ request: { id, module }, at, turnedAt: clock.now() })
       } else record.waits.set(id, { id, module, at, dueAt: at })
     }
     turned.splice(0, turned.length - 6)
   }
 
   async function putBack(): Promise<void> {
-    const last = turned.splice(-random.between(1, 2))
+    // A turn is remembered for some seconds in Redis: one that is forgotten stays counted, and is not put back.
+    const last = turned
+      .splice(-random.between(1, 2))
+      .filter(({ turnedAt }) => clock.now() - turnedAt < rememberedMs)
     await both('put back', (state) =>
       state.putBack(
         tenant,

@@ -2,7 +2,7 @@
 import type { ThrottleEntries, ThrottleRecord } from '../../../../src/adapters/state/redis/redis-throttle.ts'
 import type { RestoredEntry } from '../../../../src/adapters/state/throttle/throttle-queue.ts'
 
-export interface Passed {
+interface Passed {
   readonly id: string
   readonly module: string
   readonly at: number

@@ -1,0 +1,132 @@
+/**
+ * Texts that the processes of a fleet publish in Redis, and hear. A server that is away, or a connection that is made again,
+ * loses what was told meanwhile. In a cluster each node passes on to all others what is published to it, so one node is
+ * enough, and the next one takes its place.
+ */
+import { createClient } from '@redis/client'
+
+export interface RedisBusOptions {
+  /** `redis://…` or `rediss://…`, with credentials: one server, or nodes of one cluster. */
+  readonly urls: readonly string[]
+  /** Certificates in PEM for `rediss`, beside the authorities of the system. */
+  readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string } | undefined
+  readonly onError?: ((error: unknown) => void) | undefined
+}
+
+export interface RedisBus {
+  /** True while texts are heard and published. */
+  isReady(): boolean
+  /** Publishes a text, or loses it. Returns at once and never throws. */
+  publish(channel: string, text: string): void
+  /**
+   * Hears a channel on this connection and on each later one; resolves when it does, or has tried once. `onReady` is
+   * called whenever the connection was made anew.
+   */
+  subscribe(channel: string, hear: (text: string) => void, onReady?: () => void): Promise<void>
+  close(): void
+}
+
+interface Subscription {
+  readonly channel: string
+  readonly hear: (text: string) => void
+  readonly onReady: (() => void) | undefined
+}
+
+/** A connection that is not made by then is tried with the next node, ms. */
+const connectMs = 2_000
+/** Time between two tries, ms. */
+const retryMs = 500
+/** Texts that wait for the socket of a server that reads nothing: further ones are lost. */
+const waitingMax = 1_000
+
+/** Connects in the background: texts before it are lost. Resolves when it is connected, or has tried once. */
+export async function createRedisBus({ urls, tls, onError }: RedisBusOptions): Promise<RedisBus> {
+  const subscriptions: Subscription[] = []
+  let isOpen = true
+  let isHearing = false
+  let node = 0
+  let timer: NodeJS.Timeout | undefined
+  let publisher: ReturnType<typeof connectionTo> | undefined
+  let subscriber: ReturnType<typeof connectionTo> | undefined
+
+  function connectionTo(url: string) {
+    const socket = { connectTimeout: connectMs, reconnectStrategy: false as const }
+    const client = createClient({
+      url,
+      RESP: 2,
+      disableOfflineQueue: true,
+      disableClientInfo: true,
+      maintNotifications: 'disabled',
+      commandsQueueMaxLength: waitingMax,
+      socket: url.startsWith('rediss:') ? { ...socket, tls: true as const, ...tls } : socket,
+    })
+    client.on('error', (error) => onError?.(error))
+    client.on('end', reconnect)
+    client.on('terminated', reconnect)
+    return client
+  }
+
+  async function connect(): Promise<void> {
+    const url = urls[node % urls.length]!
+    node += 1
+    end()
+    const [own, heard] = [connectionTo(url), connectionTo(url)]
+    publisher = own
+    subscriber = heard
+    try {
+      await Promise.all([own.connect(), heard.connect()])
+      await Promise.all(subscriptions.map(({ channel, hear }) => heard.subscribe(channel, hear)))
+      if (subscriber !== heard || !isOpen) return
+      isHearing = true
+      for (const { onReady } of subscriptions) onReady?.()
+    } catch (error) {
+      onError?.(error)
+      reconnect()
+    }
+  }
+
+  /** Connects again after a pause, however many connections have ended meanwhile. */
+  function reconnect(): void {
+    isHearing = false
+    if (!isOpen || timer !== undefined) return
+    timer = setTimeout(() => {
+      timer = undefined
+      void connect()
+    }, retryMs)
+    timer.unref()
+  }
+
+  function end(): void {
+    isHearing = false
+    for (const client of [publisher, subscriber]) {
+      client?.removeAllListeners('end').removeAllListeners('terminated')
+      if (client?.isOpen) client.destroy()
+    }
+  }
+
+  await connect()
+
+  return {
+    isReady: () => isHearing && publisher?.isReady === true,
+    publish(channel, text) {
+      if (!isOpen || !publisher?.isReady) return
+      publisher.publish(channel, text).catch((error: unknown) => onError?.(error))
+    },
+    async subscribe(channel, hear, onReady) {
+      subscriptions.push({ channel, hear, onReady })
+      if (!isHearing) return
+      try {
+        await subscriber!.subscribe(channel, hear)
+        onReady?.()
+      } catch (error) {
+        onError?.(error)
+        reconnect()
+      }
+    },
+    close() {
+      isOpen = false
+      clearTimeout(timer)
+      end()
+    },
+  }
+}

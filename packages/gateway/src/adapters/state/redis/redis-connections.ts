@@ -1,0 +1,36 @@
+/**
+ * The number of a tenant's WebSocket connections over all processes: a room in Redis, in which a connection takes one
+ * place. What Redis has lost is filled with what each process says of its own connections.
+ */
+import type { Peers } from '../../../peer-port.ts'
+import { createRedisRoom, type RedisRoom, type RedisRoomOptions } from './redis-room.ts'
+import { unavailable } from './redis-server.ts'
+
+export interface RedisConnectionsOptions extends Omit<RedisRoomOptions, 'record' | 'name'> {
+  readonly peers: Pick<Peers, 'ask' | 'answer'>
+}
+
+const topic = 'connections'
+
+export function createRedisConnections({ peers, ...options }: RedisConnectionsOptions): RedisRoom {
+  const room = createRedisRoom({
+    ...options,
+    name: 'sockets',
+    record: {
+      // No commit compares it.
+      nextRoomGeneration: async () => 1,
+      async tallies(tenant) {
+        const { answers, silent } = await peers.ask(topic, tenant)
+        if (silent.length > 0) throw unavailable(`the connections of ${tenant}`, 'a process does not answer')
+        return Array.from(answers, ([member, waiting]) => ({
+          member,
+          queue: 0,
+          waiting: waiting as number,
+          bytes: 0,
+        }))
+      },
+    },
+  })
+  peers.answer(topic, (tenant) => room.own(tenant as string).waiting)
+  return room
+}

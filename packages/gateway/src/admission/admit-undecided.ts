@@ -1,0 +1,105 @@
+/**
+ * Admits drafts while the server of the limits does not answer, as the policy says by category (`onStateLost`): accepted
+ * undecided and decided when it answers again (limits-wait.ts), or refused. What is critical passes: it has a verdict
+ * without any limit, and counts when it leaves. Nothing is asked of the limits; room is that of the record. A dry run
+ * answers what a notification would get.
+ */
+import { isStateAway, SluiceError } from '../errors.ts'
+import type { Policy } from '../policy/policy.ts'
+import type { Clock } from '../ports.ts'
+import type { Admit, Gate } from '../stages.ts'
+import { type AdmitOptions, createAdmit } from './admit.ts'
+import { type Candidate, undecidedVerdict, type Verdict } from './candidate.ts'
+import type { Evaluator } from './evaluate.ts'
+import type { LimitsWait } from './limits-wait.ts'
+import type { TenantThrottle } from './tenant-throttle/tenant-throttle.ts'
+
+export interface AdmitUndecidedOptions extends AdmitOptions {
+  readonly throttle: Pick<TenantThrottle, 'pass' | 'preview'>
+  readonly evaluator: Pick<Evaluator, 'evaluate' | 'preview' | 'ineligibility'>
+  readonly policy: Pick<Policy, 'version' | 'onStateLost'>
+  readonly clock: Pick<Clock, 'now'>
+  readonly limitsWait: Pick<LimitsWait, 'hasOf'>
+}
+
+/** Decides where it can, and accepts undecided or refuses where the server of the limits does not answer. */
+export function createAdmission(options: AdmitUndecidedOptions): Pick<Gate, 'admit' | 'preview'> {
+  const { store, ledger, candidatesOf, throttle, evaluator, digests, recipients, handover, onError } = options
+  const { policy, clock, limitsWait } = options
+  const always = { store, ledger, candidatesOf, digests, recipients, handover, onError }
+  const decided = createAdmit({ ...always, throttle, evaluator })
+  const undecided = createAdmit({
+    ...always,
+    throttle: { pass: () => undefined },
+    evaluator: {
+      async evaluate(candidates) {
+        for (const each of candidates) each.verdict = withoutLimits(each)
+      },
+    },
+  })
+
+  const withoutLimits = (each: Candidate): Verdict => evaluator.ineligibility(each) ?? verdictOf(each)
+
+  function verdictOf({ notification: { priority, category, sendAt = 0 } }: Candidate): Verdict {
+    const now = clock.now()
+    const { version: policyVersion } = policy
+    if (priority === 'critical') {
+      if (sendAt > now) return undecidedVerdict(policyVersion, sendAt, 'send_at')
+      return {
+        status: 'queued',
+        dueAt: now,
+        decision: { outcome: 'send', at: now, policyVersion, rules: [] },
+        booked: false,
+      }
+    }
+    if (policy.onStateLost(category) === 'refuse')
+      throw new SluiceError(
+        'STATE_UNAVAILABLE',
+        `The limits cannot be asked now, and the policy refuses ${category} meanwhile. Nothing was accepted.`,
+        { retryAfterMs: 1_000 },
+      )
+    return {
+      status: 'queued',
+      dueAt: now,
+      decision: { outcome: 'delay', reason: 'state_unavailable', policyVersion, rules: [] },
+      patch: { undecided: true },
+      booked: false,
+    }
+  }
+
+  /** True for a request that waits behind what the same tenant has waiting undecided. */
+  const isBehind = ({ caller, drafts }: Pick<Admit, 'caller' | 'drafts'>): boolean =>
+    limitsWait.hasOf(caller.tenant) &&
+    drafts.every(
+      ({ priority, category }) => priority !== 'critical' && policy.onStateLost(category) === 'hold',
+    )
+
+  async function previewed(each: Candidate): Promise<Verdict> {
+    try {
+      await throttle.preview(each)
+      await evaluator.preview([each])
+      return each.verdict!
+    } catch (error) {
+      if (isStateAway(error)) return withoutLimits(each)
+      throw error
+    }
+  }
+
+  return {
+    admit(request) {
+      // A batch in the background is tried again by its runner.
+      if (request.job !== undefined) return decided(request)
+      if (isBehind(request)) return undecided(request)
+      return decided(request).catch((error: unknown) => {
+        if (isStateAway(error)) return undecided(request)
+        throw error
+      })
+    },
+    async preview(caller, draft) {
+      const [each] = await candidatesOf(caller, [draft])
+      const isUndecided = isBehind({ caller, drafts: [draft] })
+      const { patch, decision } = isUndecided ? withoutLimits(each!) : await previewed(each!)
+      return { draft: patch?.channel === undefined ? draft : { ...draft, channel: patch.channel }, decision }
+    },
+  }
+}

@@ -1,0 +1,65 @@
+/**
+ * Composes the accounts of the pools where several processes call them: their state in Redis, and the process that judges a
+ * pool, which alone writes its accounts to the record and alerts. A process that is alone has neither.
+ */
+import type { PoolConfig } from '../config/config.ts'
+import type { Pool, PoolOptions } from '../delivery/pools/pool.ts'
+import type { Members, Role } from '../member-port.ts'
+import type { Store, UseRecord } from '../ports.ts'
+import type { Fleet } from './fleet-parts.ts'
+
+export interface SharedAccounts {
+  /** True while this process judges the pool. */
+  judges(pool: Pick<Pool, 'channel' | 'provider'>): boolean
+  /** Makes the states of the accounts of a pool of the configuration. */
+  stateOf(pool: PoolConfig): NonNullable<PoolOptions['stateOf']>
+  /** Tells the last calls of this process. */
+  close(): Promise<void>
+}
+
+export interface SharedAccountsOptions {
+  readonly fleet: Fleet
+  readonly pools: readonly PoolConfig[]
+  readonly members: Pick<Members, 'holds'>
+  readonly store: Pick<Store, 'accounts'>
+}
+
+/** Pools of one channel and provider have one judge. */
+const judgedAs = (channel: string, provider: string): string => `${channel}/${provider}`
+
+const judgedNameOf = (pool: string): string => pool.split('#', 1)[0]!
+
+export function createSharedAccounts({
+  fleet,
+  pools,
+  members,
+  store,
+}: SharedAccountsOptions): SharedAccounts {
+  /** The pools by the names of their states: those behind the first of a channel and provider are numbered. */
+  const names = new Map<PoolConfig, string>()
+  for (const pool of pools) {
+    const judged = judgedAs(pool.channel, pool.provider)
+    const before = [...names.values()].filter((name) => judgedNameOf(name) === judged).length
+    names.set(pool, before === 0 ? judged : `${judged}#${before + 1}`)
+  }
+  const isJudge = (pool: string): boolean => members.holds(`judge:${judgedNameOf(pool)}` satisfies Role)
+  const accounts = fleet.state.accounts({
+    isJudge,
+    callMs: Math.max(...pools.map(({ timeoutMs }) => timeoutMs)),
+    async readUse(pool) {
+      const records = await store.accounts()
+      return new Map(
+        records.flatMap(({ channel, provider, account, use }): [string, UseRecord][] =>
+          use === undefined || judgedAs(channel, provider) !== judgedNameOf(pool) ? [] : [[account, use]],
+        ),
+      )
+    },
+  })
+  const judges: SharedAccounts['judges'] = ({ channel, provider }) =>
+    isJudge(judgedAs(channel, provider.name))
+  return {
+    judges,
+    stateOf: (pool) => accounts.ofPool(names.get(pool)!),
+    close: accounts.close,
+  }
+}

@@ -1,0 +1,15 @@
+/** Reads the user and the password in the address of an engine. */
+
+/** `user:password`, `:password` of the default user, or a user alone. */
+export function readLogin(
+  written: string,
+): readonly [user?: string | undefined, password?: string | undefined] {
+  const colon = written.indexOf(':')
+  try {
+    const user = decodeURIComponent(colon < 0 ? written : written.slice(0, colon))
+    const password = colon < 0 ? '' : decodeURIComponent(written.slice(colon + 1))
+    return [user === '' ? undefined : user, password === '' ? undefined : password]
+  } catch {
+    throw new Error('expected a user and a password in which every % is written %25')
+  }
+}

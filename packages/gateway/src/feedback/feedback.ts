@@ -1,0 +1,282 @@
+/**
+ * Takes reports of providers and callers: correlates each with its notification, applies it to the recipient, and
+ * records it. Calls that arrive while others are written share the next batch, and so one durable commit. An event is
+ * applied before it is recorded: where the process ends in between, the reporter repeats it, and both are idempotent.
+ * A report whose notification is not known yet waits on record and is tried again: webhooks overtake the settlement.
+ */
+import { createHash } from 'node:crypto'
+import { SluiceError } from '../errors.ts'
+import type {
+  FeedbackEvent,
+  FeedbackHappening,
+  FeedbackRecord,
+  FeedbackSource,
+  FeedbackType,
+  WaitingReport,
+} from '../feedback-port.ts'
+import { feedbackTypes } from '../feedback-port.ts'
+import type { Notification, Recipient } from '../model.ts'
+import type { Clock } from '../ports.ts'
+import type { Correlate, ReportBy } from './correlation.ts'
+import { changeOf, type RecipientChange } from './effects.ts'
+import { cleanDetail, keyOf, type Report, type Reporter } from './report.ts'
+
+export interface FeedbackOptions {
+  readonly record: Pick<FeedbackRecord, 'keep' | 'of' | 'keepWaiting' | 'waiting' | 'endWaiting'>
+  readonly correlate: Correlate
+  /** Changes a stored recipient, after the changes before it. */
+  readonly edit: (tenant: string, id: string, change: RecipientChange) => Promise<Recipient>
+  readonly clock: Pick<Clock, 'now' | 'at'>
+  /** True while this process tries the waiting reports of all processes again. */
+  readonly tries: () => boolean
+  /** True where other processes write waiting reports too, so that they are looked for all the time. */
+  readonly isShared: boolean
+  /** Called with reports whose notification was not found in time. */
+  readonly onUnknown: (reports: readonly ReportBy[]) => void
+  readonly onError: (what: string, error: unknown) => void
+}
+
+export interface Feedback extends FeedbackSource {
+  /** Takes reports; resolves when those whose notification is known are on disk, and applied. */
+  report(reports: readonly Report[], by: Reporter): Promise<void>
+  /** Counts since the start: new events by type, reports that waited in vain, and those that wait. */
+  counts(): FeedbackCounts
+  /** Begins with what waits on record. */
+  start(): void
+  stop(): Promise<void>
+}
+
+interface FeedbackCounts {
+  readonly events: Readonly<Record<FeedbackType, number>>
+  readonly unknown: number
+  readonly waiting: number
+}
+
+/** Reports of one batch at most. */
+const batchMax = 1_000
+/** Reports that wait for their batch at most; above it new ones are refused. */
+const queuedMax = 20_000
+/** A report of an unknown notification is tried again for this long, ms. */
+const unknownForMs = 600_000
+/** Interval between two tries, ms. */
+const againMs = 5_000
+/** Reports of unknown notifications that wait: of one reporter, and of all. */
+const waitingBounds = { ofOne: 1_000, ofAll: 10_000 }
+/** Events that are kept of one notification: openings and clicks have no end. Others have as many again. */
+const keptMax = 64
+const isCounted = (type: FeedbackType): boolean =>
+  type === 'complaint' || type === 'bounce' || type === 'unsubscribe'
+/** A reporter's clock may be ahead; an event does not count later than now. */
+const notLater = (at: number, now: number): number => Math.min(at, now)
+
+interface Call {
+  readonly reports: readonly ReportBy[]
+  /** The same reports as they wait on record; absent for a first try. */
+  readonly waiting?: readonly WaitingReport[]
+  readonly resolve: () => void
+  readonly reject: (error: unknown) => void
+}
+
+interface Correlated {
+  readonly report: Report
+  readonly notification: Notification
+  readonly event: FeedbackEvent
+}
+
+export function createFeedback(options: FeedbackOptions): Feedback {
+  const { record, correlate, edit, clock, tries, isShared, onUnknown, onError } = options
+  const events = Object.fromEntries(feedbackTypes.map((type) => [type, 0])) as Record<FeedbackType, number>
+  const listeners = new Set<(happening: FeedbackHappening) => void>()
+  const calls: Call[] = []
+  let queued = 0
+  let running: Promise<void> | undefined
+  /** The number of reports that wait on record, as far as this process knows. */
+  let waiting = 0
+  let unknown = 0
+  let disarm: (() => void) | undefined
+  let isStopped = false
+  let trying: Promise<void> = Promise.resolve()
+
+  function enqueue(reports: readonly ReportBy[], waiting?: readonly WaitingReport[]): Promise<void> {
+    return new Promise((resolve, reject) => {
+      queued += reports.length
+      calls.push({ reports, resolve, reject, ...(waiting === undefined ? {} : { waiting }) })
+      running ??= run().finally(() => {
+        running = undefined
+      })
+    })
+  }
+
+  async function run(): Promise<void> {
+    // Calls of the same turn of the event loop share the first batch.
+    await undefined
+    while (calls.length > 0) {
+      const batch = [calls.shift()!]
+      let size = batch[0]!.reports.length
+      while (calls.length > 0 && size + calls[0]!.reports.length <= batchMax) {
+        size += calls[0]!.reports.length
+        batch.push(calls.shift()!)
+      }
+      queued -= size
+      try {
+        await write(batch)
+        for (const { resolve } of batch) resolve()
+      } catch (error) {
+        for (const { reject } of batch) reject(error)
+      }
+    }
+  }
+
+  async function write(batch: readonly Call[]): Promise<void> {
+    const reports = batch.flatMap((call) =>
+      call.reports.map((each, index) => ({ ...each, waits: call.waiting?.[index] })),
+    )
+    const now = clock.now()
+    const notifications = await correlate(reports)
+    const found: Correlated[] = []
+    const unknownYet: ReportBy[] = []
+    const ended: string[] = []
+    for (const [index, notification] of notifications.entries()) {
+      const { report, by, waits } = reports[index]!
+      if (notification !== undefined)
+        found.push({ report, notification, event: eventOf(report, notification, by, now) })
+      else if (waits === undefined) unknownYet.push({ report, by })
+      else if (waits.until <= now) giveUp({ report, by })
+      else continue
+      if (waits !== undefined) ended.push(waits.id)
+    }
+    await keepWaiting(unknownYet, now)
+    await keep(await unknownOf(found))
+    if (ended.length === 0) return
+    await record.endWaiting(ended)
+    waiting = Math.max(0, waiting - ended.length)
+  }
+
+  /** Leaves out events that are on record, and those beyond what is kept of one notification. */
+  async function unknownOf(found: readonly Correlated[]): Promise<readonly Correlated[]> {
+    const kept = new Map<string, Set<string>>()
+    for (const [tenant, ofTenant] of Map.groupBy(found, ({ event }) => event.tenant)) {
+      const ids = [...new Set(ofTenant.map(({ event }) => event.notificationId))]
+      for (const id of ids) kept.set(JSON.stringify([tenant, id]), new Set())
+      for (const event of await record.of(tenant, ids))
+        kept.get(JSON.stringify([tenant, event.notificationId]))!.add(event.key)
+    }
+    return found.filter(({ event: { tenant, notificationId, key, type } }) => {
+      const keys = kept.get(JSON.stringify([tenant, notificationId]))!
+      if (keys.has(key) || keys.size >= (isCounted(type) ? 2 * keptMax : keptMax)) return false
+      keys.add(key)
+      return true
+    })
+  }
+
+  async function keep(correlated: readonly Correlated[]): Promise<void> {
+    if (correlated.length === 0) return
+    await Promise.all(
+      correlated.map(async ({ report, notification }) => {
+        const change = changeOf(report, notification)
+        if (change !== undefined) await edit(notification.tenant, notification.to.id, change)
+      }),
+    )
+    const areNew = await record.keep(correlated.map(({ event }) => event))
+    for (const [index, { event }] of correlated.entries()) if (areNew[index] === true) tell(event)
+  }
+
+  function tell({ tenant, category, channel, type, at, notificationId }: FeedbackEvent): void {
+    events[type] += 1
+    for (const listener of listeners) listener({ tenant, category, channel, type, at, notificationId })
+  }
+
+  function giveUp(report: ReportBy): void {
+    unknown += 1
+    onUnknown([report])
+  }
+
+  async function keepWaiting(reports: readonly ReportBy[], now: number): Promise<void> {
+    if (reports.length === 0) return
+    const rows = reports.map((each) => waitingOf(each, now + unknownForMs))
+    const areKept = await record.keepWaiting(rows, waitingBounds)
+    for (const [index, each] of reports.entries())
+      if (areKept[index] === true) waiting += 1
+      else giveUp(each)
+    arm()
+  }
+
+  function arm(): void {
+    if (!isStopped && (waiting > 0 || isShared)) disarm ??= clock.at(clock.now() + againMs, () => tryAgain())
+  }
+
+  function tryAgain(): void {
+    disarm = undefined
+    trying = (tries() ? tryPages() : Promise.resolve())
+      .catch((error) => onError('try feedback again', error))
+      .finally(arm)
+  }
+
+  async function tryPages(): Promise<void> {
+    // Counted anew: another process may have tried them, and a report that waited already was counted twice.
+    waiting = 0
+    for (let after: string | undefined; ; ) {
+      const page = await record.waiting(batchMax, after)
+      waiting += page.length
+      const reports = page.map(({ body }) => JSON.parse(body) as ReportBy)
+      if (page.length > 0) await enqueue(reports, page)
+      after = page.at(-1)?.id
+      if (page.length < batchMax || isStopped) return
+    }
+  }
+
+  return {
+    async report(reports, by) {
+      if (queued + reports.length > queuedMax)
+        throw new SluiceError('STORE_UNAVAILABLE', 'Too much feedback waits to be stored. Try again.', {
+          retryAfterMs: 1_000,
+        })
+      const parts: Promise<void>[] = []
+      for (let begin = 0; begin < reports.length; begin += batchMax)
+        parts.push(enqueue(reports.slice(begin, begin + batchMax).map((report) => ({ report, by }))))
+      await Promise.all(parts)
+    },
+    onFeedback(listener) {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
+    counts: () => ({ events: { ...events }, unknown, waiting }),
+    start: tryAgain,
+    async stop() {
+      isStopped = true
+      disarm?.()
+      await trying
+      await running
+    },
+  }
+}
+
+const nameOf = (by: Reporter): string =>
+  by.tenant === undefined ? `account ${by.channel} ${by.account}` : `tenant ${by.tenant}`
+
+/** A report as it waits on record: the same one has the same id. */
+function waitingOf({ report, by }: ReportBy, until: number): WaitingReport {
+  const { notificationId, providerMessageId, address } = report
+  const reporter = nameOf(by)
+  const named = JSON.stringify([reporter, notificationId, providerMessageId, address, keyOf(report)])
+  const id = createHash('sha256').update(named).digest('hex').slice(0, 32)
+  return { id, reporter, until, body: JSON.stringify({ report, by }) }
+}
+
+function eventOf(report: Report, notification: Notification, by: Reporter, now: number): FeedbackEvent {
+  const { tenant, id, channel, category } = notification
+  const detail = cleanDetail(report.detail)
+  return {
+    tenant,
+    notificationId: id,
+    key: keyOf(report),
+    type: report.type,
+    channel,
+    category,
+    at: notLater(report.at, now),
+    keptAt: now,
+    ...(report.permanent === true ? { permanent: true } : {}),
+    ...(detail === undefined ? {} : { detail }),
+    ...(by.tenant === undefined ? { account: by.account } : {}),
+  }
+}

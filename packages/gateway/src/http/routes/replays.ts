@@ -1,0 +1,167 @@
+/** Routes of replays: recorded traffic under another policy, made beside the running gateway. */
+import type { FastifyRequest } from 'fastify'
+import { SluiceError } from '../../errors.ts'
+import type { JsonObject } from '../../model.ts'
+import type { Policy } from '../../policy/policy.ts'
+import type { Clock, Templates } from '../../ports.ts'
+import { iso } from '../answer.ts'
+import { readKey } from '../idempotency.ts'
+import { readPolicy } from '../policy-check.ts'
+import { type ReplayBody, replayBody, replaySchema } from '../replay-schema.ts'
+import { basePath, type Route } from '../route.ts'
+import { idParams } from '../schema.ts'
+import { parseInstant } from '../syntax.ts'
+import { invalidRequest } from '../validation.ts'
+import { aheadOf } from '../wall-time.ts'
+
+export interface ReplayRequest {
+  /** Wall-clock instants: inclusive, and exclusive. Epoch ms. */
+  readonly from: number
+  readonly to: number
+  /** @defaultValue all tenants */
+  readonly tenant?: string
+  /** The share of people, above 0 to 1. @defaultValue 1 */
+  readonly sample?: number
+  readonly policy: Policy
+  /** @defaultValue the policy in force */
+  readonly against?: Policy
+  /** True while notifications are late: the replay pauses. */
+  readonly isLate: () => boolean
+}
+
+export interface ReplayReport {
+  readonly id: string
+  readonly status: 'running' | 'done' | 'failed'
+  /** The share that is done, from 0 to 1. */
+  readonly progress: number
+  /** Epoch ms. */
+  readonly createdAt: number
+  /** The comparison, once it is done. */
+  readonly result?: JsonObject
+  /** Says why it failed. */
+  readonly detail?: string
+}
+
+/** Replays that this process makes, one at a time; the last ones are kept in memory. */
+export interface Replays {
+  /** Starts a replay. Throws REQUEST_LIMIT_EXCEEDED while another one runs. */
+  start(request: ReplayRequest): Promise<ReplayReport>
+  find(id: string): ReplayReport | undefined
+  /** Ends and forgets a replay; false where there is none of this id. */
+  remove(id: string): Promise<boolean>
+  close(): Promise<void>
+}
+
+export interface ReplayRoutesOptions {
+  readonly replays: Replays
+  readonly templates: Pick<Templates, 'has'>
+  readonly clock: Pick<Clock, 'now' | 'aheadMs'>
+  /** The 99th percentile of lateness over the last minute, ms. */
+  readonly latenessP99Ms: () => number | null
+}
+
+/** Notifications that are later than this hold a replay up, ms. */
+const lateMs = 1_000
+
+export function replayRoutes({
+  replays,
+  templates,
+  clock,
+  latenessP99Ms,
+}: ReplayRoutesOptions): readonly Route[] {
+  function policyOf(document: unknown, field: string): Policy {
+    const { policy, errors = [] } = readPolicy(document, templates)
+    if (policy !== undefined) return policy
+    throw invalidRequest(
+      errors.map(({ path, message }) => ({
+        path: `/${field}`,
+        message: path === '' ? message : `${path}: ${message}`,
+      })),
+    )
+  }
+
+  function find({ params }: FastifyRequest): ReplayReport {
+    const found = replays.find((params as { id: string }).id)
+    if (found === undefined) throw notFound()
+    return found
+  }
+
+  const answerOf = ({ id, status, progress, createdAt, result, detail }: ReplayReport) => ({
+    replayId: id,
+    status,
+    progress,
+    createdAt: iso(createdAt + aheadOf(clock)),
+    ...(result === undefined ? {} : { result }),
+    ...(detail === undefined ? {} : { detail }),
+  })
+
+  return [
+    {
+      method: 'POST',
+      path: `${basePath}/replays`,
+      audited: false,
+      operation: 'startReplay',
+      tag: 'Operation',
+      summary: 'Replay recorded traffic under another policy',
+      details:
+        'Takes the requests that were accepted from `from` to before `to` through the decisions of `policy`, and of the policy that was in force (`against`, by default the one in force now), in virtual time. It runs in a process of the lowest priority, one at a time, and pauses while notifications are late. The result stays in the memory of this process: the last ten replays',
+      access: 'operator',
+      counts: 'writes',
+      body: replayBody,
+      answers: { 202: { description: 'It is under way', schema: replaySchema } },
+      problems: ['REQUEST_LIMIT_EXCEEDED', 'STORE_UNAVAILABLE'],
+      async handle(request, reply) {
+        const key = request.headers['idempotency-key']
+        if (key !== undefined) readKey(key)
+        const { from: fromText, to: toText, tenant, sample, policy, against } = request.body as ReplayBody
+        const [from, to] = [parseInstant(fromText), parseInstant(toText)]
+        if (from >= to) throw invalidRequest([{ path: '/to', message: 'must be later than `from`' }])
+        const report = await replays.start({
+          from,
+          to,
+          ...(tenant === undefined ? {} : { tenant }),
+          ...(sample === undefined ? {} : { sample }),
+          policy: policyOf(policy, 'policy'),
+          ...(against === undefined ? {} : { against: policyOf(against, 'against') }),
+          isLate: () => (latenessP99Ms() ?? 0) > lateMs,
+        })
+        return reply.code(202).send(answerOf(report))
+      },
+    },
+    {
+      method: 'GET',
+      path: `${basePath}/replays/:id`,
+      operation: 'getReplay',
+      tag: 'Operation',
+      summary: 'The progress of a replay, and its comparison once it is done',
+      access: 'operator',
+      params: idParams,
+      answers: { 200: { description: 'The replay', schema: replaySchema } },
+      problems: ['NOT_FOUND'],
+      handle: (request) => answerOf(find(request)),
+    },
+    {
+      method: 'DELETE',
+      path: `${basePath}/replays/:id`,
+      audited: false,
+      operation: 'deleteReplay',
+      tag: 'Operation',
+      summary: 'End a replay, and forget its result',
+      access: 'operator',
+      counts: 'writes',
+      params: idParams,
+      answers: { 204: { description: 'It is gone' } },
+      problems: ['NOT_FOUND'],
+      async handle(request, reply) {
+        if (!(await replays.remove(find(request).id))) throw notFound()
+        return reply.code(204).send()
+      },
+    },
+  ]
+}
+
+const notFound = (): SluiceError =>
+  new SluiceError(
+    'NOT_FOUND',
+    'There is no replay with this id. The last ten are kept, and forgotten when the gateway ends.',
+  )

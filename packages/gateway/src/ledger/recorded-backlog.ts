@@ -1,0 +1,51 @@
+/**
+ * The backlog of several processes over one store. Each of them moves notifications that another one has accepted, so no
+ * counters in memory tell the truth: what waits is counted on record when somebody asks for it, and one count serves all
+ * questions of the next second. A count reads everything that waits, so it may take a tenth of the time at most: where
+ * a million wait, and it takes seconds, it is that much older.
+ */
+import type { Clock, Store } from '../ports.ts'
+import { type Backlog, createBacklog } from './backlog.ts'
+import { noCounts } from './ledger.ts'
+
+export interface RecordedBacklogOptions {
+  readonly store: Pick<Store, 'backlog' | 'tallies'>
+  readonly clock: Pick<Clock, 'monotonic'>
+}
+
+/** A count serves so long, ms, from its beginning; at least this many times as long as it took. */
+const freshMs = 1_000
+const restShare = 10
+
+/** Nothing is counted before the first `refresh`. */
+export function createRecordedBacklog({ store, clock }: RecordedBacklogOptions): Required<Backlog> {
+  let counted = createBacklog()
+  let statuses = noCounts()
+  let freshUntil = Number.NEGATIVE_INFINITY
+  let counting: Promise<void> | undefined
+
+  async function count(): Promise<void> {
+    const beganAt = clock.monotonic()
+    const [rows, tallies] = await Promise.all([store.backlog(), store.tallies()])
+    counted = createBacklog(rows)
+    statuses = noCounts()
+    for (const tally of tallies) statuses[tally.status] += tally.count
+    freshUntil = beganAt + Math.max(freshMs, restShare * (clock.monotonic() - beganAt))
+  }
+
+  return {
+    // The record counts.
+    count() {},
+    async refresh() {
+      if (clock.monotonic() < freshUntil) return
+      counting ??= count().finally(() => {
+        counting = undefined
+      })
+      await counting
+    },
+    statuses: () => statuses,
+    totals: (now) => counted.totals(now),
+    report: (query) => counted.report(query),
+    deadLetters: (filter) => counted.deadLetters(filter),
+  }
+}

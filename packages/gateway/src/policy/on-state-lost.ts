@@ -1,0 +1,29 @@
+/** Reads `onStateLost` of the policy: what becomes of a category while the server of the limits does not answer. */
+import type { Faults } from './faults.ts'
+import { join, show } from './faults.ts'
+import type { StateLost } from './policy.ts'
+
+/** Categories are an open set; more of them than limits have no meaning. */
+const categoriesMax = 1_000
+
+export function readOnStateLost(value: unknown, faults: Faults): ReadonlyMap<string, StateLost> {
+  const read = new Map<string, StateLost>()
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    faults.add(
+      'onStateLost',
+      `expected categories or default, each with hold or refuse; this is ${show(value)}`,
+    )
+    return read
+  }
+  const entries = Object.entries(value)
+  if (entries.length > categoriesMax)
+    faults.add('onStateLost', `has ${entries.length} entries, at most ${categoriesMax} are carried`)
+  for (const [category, behaviour] of entries.slice(0, categoriesMax)) {
+    const path = join('onStateLost', category)
+    if (behaviour === 'hold' || behaviour === 'refuse') read.set(category, behaviour)
+    else if (behaviour === 'share')
+      faults.add(path, 'share is not carried by this version yet; expected hold or refuse')
+    else faults.add(path, `expected hold or refuse; this is ${show(behaviour)}`)
+  }
+  return read
+}

@@ -1,0 +1,116 @@
+/** The record of feedback in the in-memory store. */
+import type {
+  FeedbackEvent,
+  FeedbackPage,
+  FeedbackQuery,
+  FeedbackRecord,
+  SentRecord,
+  WaitingBounds,
+  WaitingReport,
+} from '../../feedback-port.ts'
+import type { Notification } from '../../model.ts'
+
+type Range = Pick<FeedbackQuery, 'from' | 'to' | 'cursor' | 'limit'>
+
+const keyOf = ({ tenant, notificationId, key }: FeedbackEvent): string =>
+  JSON.stringify([tenant, notificationId, key])
+const byTime = (a: FeedbackEvent, b: FeedbackEvent): number => a.at - b.at
+
+export class MemoryFeedback implements FeedbackRecord {
+  readonly #tenants: ReadonlyMap<string, ReadonlyMap<string, Notification>>
+  readonly #events = new Map<string, FeedbackEvent>()
+  readonly #sent = new Map<string, SentRecord>()
+  readonly #waiting = new Map<string, WaitingReport>()
+
+  constructor(tenants: ReadonlyMap<string, ReadonlyMap<string, Notification>>) {
+    this.#tenants = tenants
+  }
+
+  async keep(events: readonly FeedbackEvent[]): Promise<readonly boolean[]> {
+    return events.map((event) => {
+      if (this.#events.has(keyOf(event))) return false
+      this.#events.set(keyOf(event), event)
+      return true
+    })
+  }
+
+  async of(tenant: string, ids: readonly string[]): Promise<readonly FeedbackEvent[]> {
+    const wanted = new Set(ids)
+    return [...this.#events.values()]
+      .filter((event) => event.tenant === tenant && wanted.has(event.notificationId))
+      .sort(byTime)
+  }
+
+  async list({ tenant, category, type, ...range }: FeedbackQuery): Promise<FeedbackPage> {
+    return this.#page(
+      (event) => event.tenant === tenant && event.category === category && event.type === type,
+      range,
+    )
+  }
+
+  async complaints(range: Range): Promise<FeedbackPage> {
+    return this.#page(({ type }) => type === 'complaint', range)
+  }
+
+  #page(isWanted: (event: FeedbackEvent) => boolean, { from, to, cursor, limit }: Range): FeedbackPage {
+    const found = [...this.#events.values()]
+      .filter((event) => isWanted(event) && event.at >= from && event.at < to)
+      .sort(byTime)
+    const begin = cursor === undefined ? 0 : found.findIndex((event) => keyOf(event) === cursor) + 1
+    const items = found.slice(begin, begin + limit)
+    return { items, nextCursor: items.length < limit ? null : keyOf(items.at(-1)!) }
+  }
+
+  async keepWaiting(
+    reports: readonly WaitingReport[],
+    { ofOne, ofAll }: WaitingBounds,
+  ): Promise<readonly boolean[]> {
+    return reports.map((report) => {
+      if (this.#waiting.has(report.id)) return true
+      const own = [...this.#waiting.values()].filter(({ reporter }) => reporter === report.reporter)
+      if (this.#waiting.size >= ofAll || own.length >= ofOne) return false
+      this.#waiting.set(report.id, report)
+      return true
+    })
+  }
+
+  async waiting(limit: number, after = ''): Promise<readonly WaitingReport[]> {
+    const behind = [...this.#waiting.values()].filter(({ id }) => id > after)
+    return behind.sort((a, b) => (a.id < b.id ? -1 : 1)).slice(0, limit)
+  }
+
+  async endWaiting(ids: readonly string[]): Promise<void> {
+    for (const id of ids) this.#waiting.delete(id)
+  }
+
+  async keepSent(records: readonly SentRecord[]): Promise<void> {
+    for (const record of records) this.#sent.set(record.key, record)
+  }
+
+  async findSent(keys: readonly string[], since: number): Promise<readonly (SentRecord | undefined)[]> {
+    return keys.map((key) => {
+      const found = this.#sent.get(key)
+      return found === undefined || found.sentAt < since ? undefined : found
+    })
+  }
+
+  async tenantsOf(ids: readonly string[]): Promise<readonly (string | undefined)[]> {
+    return ids.map((id) => [...this.#tenants].find(([, rows]) => rows.has(id))?.[0])
+  }
+
+  async prune({ events, sent }: { readonly events: number; readonly sent: number }): Promise<number> {
+    let rows = 0
+    for (const [key, event] of this.#events) if (event.keptAt < events && this.#events.delete(key)) rows += 1
+    for (const [key, record] of this.#sent) if (record.sentAt < sent && this.#sent.delete(key)) rows += 1
+    return rows
+  }
+
+  /** Removes the words of providers about a notification whose recipient is erased. */
+  forget(tenant: string, notificationId: string): void {
+    for (const [key, event] of this.#events) {
+      if (event.tenant !== tenant || event.notificationId !== notificationId) continue
+      const { detail: _, ...rest } = event
+      this.#events.set(key, rest)
+    }
+  }
+}

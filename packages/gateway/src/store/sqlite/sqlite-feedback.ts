@@ -1,0 +1,47 @@
+/** The record of feedback in the embedded store: events go to the engine in transactions of their own. */
+import type { FeedbackPage, FeedbackRecord } from '../../feedback-port.ts'
+import type { Readable } from './codec/checksum.ts'
+import type { FoundPage } from './tables/feedback.ts'
+import type { EngineClient } from './worker/engine-client.ts'
+
+export interface SqliteFeedbackOptions {
+  readonly ask: EngineClient['ask']
+  readonly read: EngineClient['read']
+  /** Hears of each row that cannot be read. */
+  readonly onDamaged: (what: string) => void
+  /** Runs slice after slice, with room for commits between them. */
+  readonly untilDone: (slice: () => Promise<boolean>) => Promise<void>
+}
+
+/** Rows that are removed in one transaction. */
+const pruneSlice = 500
+
+export function createSqliteFeedback(options: SqliteFeedbackOptions): FeedbackRecord {
+  const { ask, read, onDamaged, untilDone } = options
+  function found<T>({ found, damaged }: Readable<T>): readonly T[] {
+    for (const what of damaged) onDamaged(what)
+    return found
+  }
+  const pageOf = (page: FoundPage): FeedbackPage => ({ items: found(page), nextCursor: page.nextCursor })
+  return {
+    keep: (events) => ask('keepFeedback', events),
+    of: async (tenant, ids) => found(await read('feedbackOf', tenant, ids)),
+    list: async (query) => pageOf(await read('listFeedback', query)),
+    complaints: async (query) => pageOf(await read('complaints', query)),
+    keepWaiting: (reports, bounds) => ask('keepWaiting', reports, bounds),
+    waiting: async (limit, after) => found(await read('waitingFeedback', limit, after)),
+    endWaiting: (ids) => ask('endWaiting', ids),
+    keepSent: (records) => ask('keepSent', records),
+    findSent: (keys, since) => read('findSent', keys, since),
+    tenantsOf: (ids) => read('tenantsOf', ids),
+    async prune(before) {
+      let rows = 0
+      await untilDone(async () => {
+        const dropped = await ask('pruneFeedback', before, pruneSlice)
+        rows += dropped
+        return dropped < pruneSlice
+      })
+      return rows
+    },
+  }
+}

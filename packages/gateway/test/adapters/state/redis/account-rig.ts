@@ -1,0 +1,71 @@
+/** Processes that call one account over Redis, in one virtual time. */
+import { after } from 'node:test'
+import { createRedisAccountSlots } from '../../../../src/adapters/state/redis/redis-account-slots.ts'
+import type { AccountTerms } from '../../../../src/conformance/accounts.ts'
+import { defaultBreakerPolicy } from '../../../../src/delivery/accounts/breaker.ts'
+import { createFleetAccounts, type FleetAccounts } from '../../../../src/delivery/accounts/fleet-accounts.ts'
+import { createVirtualClock } from '../../../../src/simulation/clock.ts'
+import { type Engine, newPrefix, openRedis } from './open.ts'
+
+/** Time stands while a question is under way. */
+export function openAccountRig(engine: Engine, { windows, concurrencyMax, breaker }: AccountTerms) {
+  const clock = createVirtualClock(1_000_000)
+  const prefix = newPrefix()
+  const asking = new Set<Promise<unknown>>()
+  const opened: FleetAccounts[] = []
+  after(() => Promise.all(opened.map((each) => each.close())))
+  // One connection for all of them, so that a question is answered in the order in which it was sent.
+  const redis = openRedis(engine, { prefix, clock, isVirtual: true })
+  return {
+    join() {
+      const slots = createRedisAccountSlots({ redis })
+      const member = `m${opened.length}`
+      const accounts = createFleetAccounts({
+        slots: {
+          ask(question) {
+            const answer = slots.ask(question)
+            asking.add(answer)
+            answer.catch(() => {}).finally(() => asking.delete(answer))
+            return answer
+          },
+        },
+        clock,
+        member,
+        callMs: 2_000,
+        isJudge: () => member === 'm0',
+        onError: (error) => console.error(error),
+      })
+      opened.push(accounts)
+      const state = accounts.ofPool('email/test')(
+        {
+          account: { id: 'a', options: {} },
+          windows,
+          rate: windows.map(({ text }) => text).join(', '),
+          concurrencyMax,
+        },
+        {
+          marginMs: 0,
+          breaker: { ...defaultBreakerPolicy, ...breaker, of: 1_000 },
+          adaptive: undefined,
+          keep: undefined,
+        },
+      )
+      return state
+    },
+    now: clock.now,
+    async pass(ms: number) {
+      const until = clock.now() + ms
+      for (;;) {
+        await clock.settle()
+        while (asking.size > 0) {
+          await Promise.allSettled(asking)
+          await clock.settle()
+        }
+        const next = clock.next()
+        if (next === undefined || next > until) break
+        await clock.runUntil(next)
+      }
+      await clock.runUntil(until)
+    },
+  }
+}

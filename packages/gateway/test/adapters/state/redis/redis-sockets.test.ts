@@ -1,0 +1,172 @@
+/** The connections and the published messages of tenants, counted over several processes, and after a loss in Redis. */
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { limit, type RestoredEntry } from '@sluice/limits'
+import { needs } from '../../../../../../scripts/services/needs.ts'
+import { createSystemClock } from '../../../../src/adapters/clock.ts'
+import { createRedisConnections } from '../../../../src/adapters/state/redis/redis-connections.ts'
+import { createRedisPublishRate } from '../../../../src/adapters/state/redis/redis-publish-rate.ts'
+import type { PeerAnswers, Peers } from '../../../../src/peer-port.ts'
+import { densest } from '../../../harness.ts'
+import { newPrefix, openAdmin, openRedis } from './open.ts'
+
+const clock = createSystemClock()
+const admin = process.env.SLUICE_TEST_REDIS === undefined ? undefined : await openAdmin('redis')
+after(() => admin?.close())
+
+/** Processes that answer each other at once, but for those that are silent. */
+function createTalk() {
+  const answerers = new Map<string, Map<string, (question: unknown, from: string) => unknown>>()
+  const silent = new Set<string>()
+  return {
+    silent,
+    join(member: string): Pick<Peers, 'ask' | 'answer'> {
+      const own = new Map<string, (question: unknown, from: string) => unknown>()
+      answerers.set(member, own)
+      return {
+        answer: (topic, answerer) => void own.set(topic, answerer),
+        async ask(topic, question): Promise<PeerAnswers> {
+          const answers = new Map<string, unknown>()
+          for (const [name, known] of answerers)
+            if (name !== member && !silent.has(name)) answers.set(name, known.get(topic)!(question, member))
+          return { answers, silent: [...silent] }
+        },
+      }
+    },
+  }
+}
+
+const members = ['a', 'b', 'c', 'd']
+
+describe('connections of a tenant over several processes', needs('redis'), () => {
+  function open() {
+    const prefix = newPrefix()
+    const talk = createTalk()
+    const fleet = members.map((member) => {
+      const redis = openRedis('redis', { prefix, deadlineMs: 5_000 })
+      const room = createRedisConnections({ redis, peers: talk.join(member), clock, member })
+      after(() => room.close())
+      return room
+    })
+    const connect = async (at: number, max = 20): Promise<(() => void) | undefined> => {
+      const bounds = { queueMax: 0, waitingMax: max, bytesMax: 0 }
+      const taken = await fleet[at]!.take('acme', { queue: 0, critical: 0, waiting: 1 }, bounds)
+      return 'giveBack' in taken ? taken.giveBack : undefined
+    }
+    return { talk, fleet, connect, lose: () => admin!.remove(`${prefix}{T/acme}:sockets`) }
+  }
+
+  test('are exactly as many as allowed, wherever they are opened at once', async () => {
+    const { connect } = open()
+    const answers = await Promise.all(Array.from({ length: 60 }, (_, n) => connect(n % 4)))
+    assert.equal(answers.filter((answer) => answer !== undefined).length, 20)
+    assert.equal(await connect(3), undefined)
+  })
+
+  test('are counted still when Redis has lost the count, and those of the dead are not', async () => {
+    const { connect, lose, fleet } = open()
+    for (const at of [0, 0, 0, 1, 1, 2]) assert.ok(await connect(at, 6))
+    await lose()
+    assert.equal(await connect(3, 6), undefined)
+    for (const room of fleet) room.noteGone(['a'])
+    assert.equal(await connect(3, 5), undefined, 'what the others say counts, and they say it of themselves')
+  })
+
+  test('have room again when one is closed elsewhere, within a second or so', async () => {
+    const { connect } = open()
+    const close = await connect(0, 1)
+    assert.equal(await connect(1, 1), undefined)
+    close!()
+    const end = performance.now() + 10_000
+    while ((await connect(1, 1)) === undefined) {
+      assert.ok(performance.now() < end, 'the place is not given back')
+      await sleep(50)
+    }
+  })
+
+  test('are refused where nobody knows their number', async () => {
+    const { connect, talk } = open()
+    talk.silent.add('b')
+    await assert.rejects(connect(0), { code: 'STATE_UNAVAILABLE' })
+    talk.silent.clear()
+    assert.ok(await connect(0))
+  })
+})
+
+describe('published messages of a tenant over several processes', needs('redis'), () => {
+  const rules = [limit('websocket', ['20/1s'])]
+
+  function open() {
+    const prefix = newPrefix()
+    const talk = createTalk()
+    const instants: number[] = []
+    const fleet = members.map((member) => {
+      const counted: RestoredEntry[] = []
+      const redis = openRedis('redis', { prefix, deadlineMs: 5_000 })
+      const onError = (what: string, error: unknown): void => assert.fail(`${what}: ${error}`)
+      const take = createRedisPublishRate({
+        redis,
+        peers: talk.join(member),
+        clock,
+        member,
+        marginMs: 0,
+        counted: () => counted,
+        onError,
+      })
+      return async (count: number) => {
+        const askedAt = performance.now()
+        const answer = await take('acme', rules, count)
+        if (answer.taken > 0) {
+          counted.push({
+            id: String(counted.length),
+            at: Math.round(clock.now()),
+            fired: true,
+            streams: ['websocket'],
+            weight: answer.taken,
+          })
+          // It counts at some instant between the question and its answer.
+          for (let n = 0; n < answer.taken; n += 1) instants.push((askedAt + performance.now()) / 2)
+        }
+        return answer
+      }
+    })
+    return {
+      fleet,
+      instants,
+      lose: () => admin!.remove(`${prefix}{l/websocket:${Buffer.from('acme').toString('base64url')}}`),
+    }
+  }
+
+  test('are given what is left of the window, and are told when the next may go', async () => {
+    const { fleet } = open()
+    assert.deepEqual(await fleet[0]!(15), { taken: 15, waitMs: 0 })
+    const part = await fleet[1]!(10)
+    assert.equal(part.taken, 5)
+    assert.ok(part.waitMs > 0 && part.waitMs <= 1_000, `${part.waitMs} ms`)
+    assert.equal((await fleet[2]!(1)).taken, 0)
+  })
+
+  test('never exceed the window, also when Redis loses the count again and again', async () => {
+    const { fleet, instants, lose } = open()
+    const end = performance.now() + 2_500
+    let losses = 0
+    const losing = setInterval(() => {
+      losses += 1
+      void lose()
+    }, 100)
+    await Promise.all(
+      fleet.map(async (take) => {
+        while (performance.now() < end) {
+          const { taken } = await take(3)
+          if (taken < 3) await sleep(10)
+        }
+      }),
+    )
+    clearInterval(losing)
+    assert.ok(losses > 5, `${losses} losses`)
+    const sorted = instants.toSorted((a, b) => a - b)
+    assert.ok(densest(sorted, 900) <= 20, `${densest(sorted, 900)} within 900 ms`)
+    assert.ok(sorted.length >= 20, `${sorted.length} were taken`)
+  })
+})

@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { limit } from '@sluice/limits'
+import { createMemoryState } from '../../src/adapters/state/memory.ts'
+import { createLatePlans } from '../../src/admission/late-plans.ts'
+import type { SubjectEntries } from '../../src/late-port.ts'
+import { createVirtualClock } from '../../src/simulation/clock.ts'
+import type { Live } from '../../src/stages.ts'
+
+/** Plans over a subject in which nothing waits; each plan takes 2 ms. */
+function countedPlans() {
+  let monotonic = 0
+  let reads = 0
+  const plan = createLatePlans({
+    store: { notification: async () => undefined },
+    ledger: { live: () => undefined },
+    policy: { rulesFor: () => [], longestWindowMs: 0, version: 'v' },
+    recipients: { find: async () => null },
+    forbiddenHours: { forbidden: () => undefined, hasHours: () => false, heldUntil: () => undefined },
+    clock: { now: () => 0, monotonic: () => monotonic },
+    marginMs: 0,
+    onMoved() {},
+    onError(_, error) {
+      throw error
+    },
+  })
+  const entries: SubjectEntries = {
+    async read() {
+      reads += 1
+      monotonic += 2
+      return []
+    },
+    peek: () => new Map([['ada', []]]),
+    move: () => [],
+  }
+  const subject = { key: 'ada', tenant: 'default', recipient: 'ada' }
+  return {
+    plan: () => plan({ subject, refused: new Set(['1']) }, entries),
+    pass(ms: number): number {
+      monotonic += ms
+      return monotonic
+    },
+    plannedMs: () => 2 * reads,
+  }
+}
+
+test('a subject that is late all the time is planned for 5 % of the time at most', async () => {
+  const { plan, pass, plannedMs } = countedPlans()
+  let passedMs = 0
+  for (let time = 0; time < 4_000; time += 1) {
+    await plan()
+    passedMs = pass(1)
+  }
+  const share = plannedMs() / passedMs
+  assert.ok(share > 0.04 && share < 0.051, `planned for ${share} of the time`)
+})
+
+test('a plan of the first of very many moves them behind what is late and leaves the others their instants', async () => {
+  const start = 1_000_000
+  const clock = createVirtualClock(start)
+  const subject = { key: 'all', tenant: 'default' }
+  const rules = [limit('all', '1/10s')]
+  const ids = Array.from({ length: 8 }, (_, index) => `${index}`)
+  const promised = new Map(ids.map((id, index) => [id, start + index * 10_000]))
+  const liveOf = (id: string) => {
+    const notification = { id, tenant: 'default', to: { id }, status: 'scheduled', dueAt: promised.get(id) }
+    return { notification, status: 'scheduled', events: [] } as unknown as Live
+  }
+  const state = createMemoryState({
+    clock,
+    marginMs: 0,
+    recover: () => ({ entries: [], fingerprints: [], waitlist: [] }),
+    planLate: createLatePlans({
+      store: { notification: async () => undefined },
+      ledger: { live: liveOf },
+      policy: { rulesFor: () => [{ subject, rules }], longestWindowMs: 10_000, version: 'v' },
+      recipients: { find: async () => null },
+      forbiddenHours: { forbidden: () => undefined, hasHours: () => false, heldUntil: () => undefined },
+      clock,
+      marginMs: 0,
+      onMoved: (subjects) => void state.resume(subjects),
+      onError(_, error) {
+        throw error
+      },
+      plannedMax: 4,
+    }),
+  })
+  for (const id of ids) await state.reserve([{ subject, id, rules }])
+  await clock.runUntil(start + 1_500)
+  await state.fire([{ subject, id: '0', rules }])
+  await clock.runUntil(start + 10_000)
+  await state.fire([{ subject, id: '1', rules }])
+  const advanced = await Promise.all(
+    ids.slice(1).map((id) => state.advance([{ subject, id, rules, promisedAt: 0 }])),
+  )
+  assert.deepEqual(
+    advanced.map((each) => each!.at - start),
+    [11_500, 21_500, 31_500, 41_500, 50_000, 60_000, 70_000],
+  )
+})

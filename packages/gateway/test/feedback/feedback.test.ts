@@ -1,0 +1,244 @@
+/** Feedback through a whole gateway: what a report changes at its recipient, in the timeline, and on record. */
+import assert from 'node:assert/strict'
+import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { someNotification } from '../../src/conformance/store/sample.ts'
+import type { Report } from '../../src/feedback/report.ts'
+import type { FeedbackHappening } from '../../src/feedback-port.ts'
+import { withFeedback } from '../../src/http/timeline-feedback.ts'
+import { createVirtualClock } from '../../src/simulation/clock.ts'
+import { during, twoProcesses } from '../guarantees/two-processes.ts'
+import { createHarness, type Harness, minute, second } from '../harness.ts'
+
+const acme = { tenant: 'default' }
+
+interface Site {
+  readonly harness: Harness
+  readonly told: FeedbackHappening[]
+  report(reports: readonly Partial<Report>[], tenant?: string): Promise<void>
+  counts(): ReturnType<Harness['gateway']['feedback']['counts']>
+}
+
+async function open(t: TestContext, policy: object = { version: 1 }): Promise<Site> {
+  const harness = await createHarness({ policy })
+  t.after(() => harness.stop())
+  const { feedback } = harness.gateway
+  const told: FeedbackHappening[] = []
+  feedback.onFeedback((happening) => told.push(happening))
+  return {
+    harness,
+    told,
+    report: (reports, tenant = acme.tenant) =>
+      harness.done(
+        feedback.report(
+          reports.map((each) => ({ type: 'open', at: harness.clock.now(), ...each })),
+          { tenant },
+        ),
+      ),
+    counts: () => feedback.counts(),
+  }
+}
+
+const email = {
+  channel: 'email',
+  category: 'marketing',
+  to: { id: 'ada', email: 'ada@example.com' },
+} as const
+
+test('an event stands in the timeline, counts once, and is told to listeners once', async (t) => {
+  const { harness, told, report, counts } = await open(t)
+  const { id } = await harness.post(email)
+  await harness.runFor(second)
+  const event = { type: 'open', notificationId: id, at: harness.start + 500 } as const
+  await report([event, event])
+  await Promise.all([report([event]), report([event])])
+  await report([{ ...event, at: harness.start + 700 }])
+  assert.equal(counts().events.open, 2, 'another instant is another event')
+  assert.deepEqual(
+    told.map(({ type, notificationId, category, channel, tenant, at }) => [
+      ...[type, notificationId, category, channel, tenant],
+      at - harness.start,
+    ]),
+    [
+      ['open', id, 'marketing', 'email', 'default', 500],
+      ['open', id, 'marketing', 'email', 'default', 700],
+    ],
+  )
+  const [shown] = await withFeedback(harness.gateway.store.feedback, [await harness.notification(id)])
+  assert.deepEqual(
+    shown!.timeline.slice(-3).map(({ status, reason }) => [status, reason]),
+    [
+      ['delivered', undefined],
+      ['delivered', 'open'],
+      ['delivered', 'open'],
+    ],
+  )
+  await harness.check()
+})
+
+test('a complaint or an unsubscribe opts out of that category and channel alone', async (t) => {
+  const { harness, report } = await open(t)
+  for (const type of ['complaint', 'unsubscribe'] as const) {
+    const to = { id: type, email: `${type}@example.com`, phone: '+15550100200' }
+    const { id } = await harness.post({ ...email, to })
+    await harness.runFor(second)
+    await report([{ type, notificationId: id }])
+    const stored = await harness.gateway.store.recipient('default', type)
+    assert.deepEqual(stored?.optOuts, [{ category: 'marketing', channel: 'email' }])
+    const after = async (patch: object) => (await harness.post({ ...email, to, ...patch })).decision.reason
+    assert.equal(await after({}), 'opted_out')
+    assert.equal(await after({ category: 'security' }), undefined)
+    assert.equal(await after({ channel: 'sms' }), undefined)
+  }
+})
+
+test('a complaint reaches the guard of its category once', async (t) => {
+  const { harness, report } = await open(t, {
+    version: 1,
+    complaints: { warnAt: '0.05%', pauseAt: '0.1%', window: '7d', categories: ['marketing'] },
+  })
+  const { id } = await harness.post(email)
+  await harness.runFor(second)
+  const complaint = { type: 'complaint', notificationId: id, at: harness.start } as const
+  await report([{ type: 'open', notificationId: id }, complaint, complaint])
+  assert.deepEqual(
+    harness.gateway.complaints.report().map(({ category, complained }) => [category, complained]),
+    [['marketing', 1]],
+  )
+})
+
+test('a complaint that is repeated after the recipient opted in again changes nothing', async (t) => {
+  const { harness, report } = await open(t)
+  const { id } = await harness.post(email)
+  await harness.runFor(second)
+  const complaint = { type: 'complaint', notificationId: id, at: harness.start } as const
+  await report([complaint])
+  await harness.done(harness.gateway.gate.saveRecipient({ tenant: 'default', id: 'ada' }))
+  await report([complaint])
+  assert.equal((await harness.gateway.store.recipient('default', 'ada'))?.optOuts, undefined)
+})
+
+test('a permanent bounce makes the address invalid until a different one is stored', async (t) => {
+  const { harness, report } = await open(t)
+  const { id } = await harness.post(email)
+  const waiting = await harness.post({ ...email, sendAt: harness.start + minute })
+  await harness.runFor(second)
+  await report([{ type: 'bounce', notificationId: id }])
+  assert.equal((await harness.post(email)).status, 'queued', 'a bounce that is not permanent')
+  await report([{ type: 'bounce', notificationId: id, permanent: true, detail: '550 no\0 such\nuser' }])
+  const refused = await harness.post(email)
+  assert.deepEqual([refused.status, refused.decision.reason], ['suppressed', 'invalid_address'])
+  const upper = { ...email, to: { id: 'ada', email: 'ADA@example.com' } }
+  assert.equal((await harness.post(upper)).status, 'suppressed', 'the same mailbox in other letters')
+  const other = { ...email, to: { id: 'ada', email: 'ada@example.org' } }
+  assert.equal((await harness.post(other)).status, 'queued', 'another address in the request')
+  await harness.runFor(2 * minute)
+  const held = await harness.notification(waiting.id)
+  assert.deepEqual([held.status, held.timeline.at(-1)?.reason], ['suppressed', 'invalid_address'])
+  const { invalid } = (await harness.gateway.store.recipient('default', 'ada'))!
+  assert.deepEqual(
+    invalid?.map(({ channel, address, detail }) => [channel, address, detail]),
+    [['email', 'ada@example.com', '550 no such user']],
+  )
+})
+
+test('the provider’s address decides which one bounced', async (t) => {
+  const { harness, report } = await open(t)
+  await harness.done(
+    harness.gateway.gate.saveRecipient({ tenant: 'default', id: 'bob', email: 'old@example.com' }),
+  )
+  const stored = { ...email, to: { id: 'bob' } }
+  const { id } = await harness.post(stored)
+  await harness.runFor(second)
+  await harness.done(
+    harness.gateway.gate.saveRecipient({ tenant: 'default', id: 'bob', email: 'new@example.com' }),
+  )
+  await report([{ type: 'bounce', notificationId: id, permanent: true, address: 'old@example.com' }])
+  assert.equal((await harness.post(stored)).status, 'queued')
+})
+
+test('a report about a notification of another tenant changes nothing there', async (t) => {
+  const { harness, told, report, counts } = await open(t)
+  const { id } = await harness.post(email)
+  await harness.runFor(second)
+  await report([{ type: 'complaint', notificationId: id }], 'other')
+  assert.deepEqual([told, counts().waiting], [[], 1])
+  assert.equal(await harness.gateway.store.recipient('default', 'ada'), undefined)
+  assert.deepEqual(await harness.gateway.store.feedback.of('default', [id]), [])
+  assert.deepEqual(await harness.gateway.store.feedback.of('other', [id]), [])
+  await harness.runFor(11 * minute)
+  assert.deepEqual([counts().waiting, counts().unknown], [0, 1], 'counted after ten minutes')
+})
+
+test('a report that overtakes its notification is tried again', async (t) => {
+  const { harness, told, report } = await open(t)
+  await report([{ type: 'complaint', notificationId: '01LATE' }])
+  assert.deepEqual(told, [])
+  await harness.runFor(30 * second)
+  const late = someNotification({ id: '01LATE', tenant: 'default', attempts: 1 })
+  await harness.done(harness.gateway.store.commit({ accept: [late] }))
+  await harness.runFor(10 * second)
+  assert.deepEqual(
+    told.map(({ type, notificationId }) => [type, notificationId]),
+    [['complaint', '01LATE']],
+  )
+})
+
+test('a report that was acknowledged before its notification was known is tried again after a kill, and counts once', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-feedback-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const [file, copy] = [join(folder, 'sluice.db'), join(folder, 'copy.db')]
+  const first = await createHarness({ policy: { version: 1 }, file })
+  const complaint = { type: 'complaint', at: first.start, notificationId: '01LATE' } as const
+  for (let calls = 0; calls < 2; calls += 1)
+    await first.done(first.gateway.feedback.report([complaint], acme))
+  for (const end of ['', '-wal']) if (existsSync(file + end)) copyFileSync(file + end, copy + end)
+  const clock = createVirtualClock(first.clock.now())
+  await first.stop()
+  const again = await createHarness({ clock, policy: { version: 1 }, file: copy })
+  t.after(() => again.stop())
+  const { feedback, store } = again.gateway
+  await again.runFor(second)
+  assert.equal(feedback.counts().waiting, 1)
+  const late = someNotification({ id: '01LATE', tenant: 'default', attempts: 1 })
+  await again.done(store.commit({ accept: [late] }))
+  await again.runFor(10 * second)
+  const events = await store.feedback.of('default', ['01LATE'])
+  assert.deepEqual(
+    events.map(({ type }) => type),
+    ['complaint'],
+  )
+  assert.deepEqual([feedback.counts().waiting, await store.feedback.waiting(9)], [0, []])
+  // One whose notification is not found in time ends as well.
+  await again.done(feedback.report([{ ...complaint, notificationId: '01NEVER' }], acme))
+  await again.runFor(11 * minute)
+  assert.deepEqual([feedback.counts().unknown, await store.feedback.waiting(9)], [1, []])
+})
+
+test('reports that wait are tried again by another process when the one that took them dies', async () => {
+  const { clock, a, b, declareDead } = await twoProcesses()
+  await during(
+    a,
+    a.gateway.feedback.report([{ type: 'complaint', at: clock.now(), notificationId: '01LATE' }], acme),
+  )
+  declareDead('a')
+  const late = someNotification({ id: '01LATE', tenant: 'default', attempts: 1, status: 'suppressed' })
+  await during(b, b.gateway.store.commit({ accept: [late] }))
+  await clock.runUntil(clock.now() + 10 * second)
+  assert.equal((await b.gateway.store.feedback.of('default', ['01LATE'])).length, 1)
+  await b.stop()
+})
+
+test('the events that are kept of one notification are bounded, and a complaint still counts', async (t) => {
+  const { harness, report, counts } = await open(t)
+  const { id } = await harness.post(email)
+  await harness.runFor(second)
+  await report(
+    Array.from({ length: 200 }, (_, n) => ({ type: 'open', notificationId: id, at: harness.start + n })),
+  )
+  await report([{ type: 'complaint', notificationId: id }])
+  assert.deepEqual([counts().events.open, counts().events.complaint], [64, 1])
+  assert.equal((await harness.gateway.store.feedback.of('default', [id])).length, 65)
+})

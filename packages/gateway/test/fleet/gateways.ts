@@ -1,0 +1,193 @@
+/**
+ * Runs several gateways at once over one record, one server of limits and one provider, by one seed. The record is a
+ * model in memory; the scripts of the limits run on a real Redis in virtual time (sim-server.ts). Kills, pauses, losses
+ * of either engine and of single answers meet any of them.
+ */
+import { createRandom } from '../../src/adapters/random.ts'
+import { createGateway, type Gateway } from '../../src/gateway.ts'
+import { createClient, type Open } from './client.ts'
+import { createEntrance } from './entrance.ts'
+import { createFaults } from './faults.ts'
+import {
+  configured,
+  drainMs,
+  onRejection,
+  type RunOptions,
+  type RunResult,
+  tailMsMax,
+  wordless,
+} from './fleet.ts'
+import { createSimBus, openFleetProcess } from './fleet-process.ts'
+import { type FleetSettings, fleetSettingsOf } from './fleet-settings.ts'
+import { createFleetOracles } from './oracles.ts'
+import { type Machine, SimProcess } from './process.ts'
+import { downMsMax, second } from './settings.ts'
+import { createSimFleetRecord } from './sim-fleet-record.ts'
+import { createSimService } from './sim-provider.ts'
+import { openServer } from './sim-server.ts'
+import { installTimers, runIn } from './sim-timers.ts'
+import { createWorld } from './world.ts'
+
+export interface FleetRunOptions extends Omit<RunOptions, 'settings'> {
+  /** A real Redis, which may be shared. */
+  readonly redisUrl: string
+  readonly gateways: number
+  readonly fleet?: FleetSettings
+}
+
+type Serving = Open & { readonly gateway: Gateway }
+
+/** The processes start one after the other, ms. */
+const startMsMax = 500
+
+export async function runGateways(seed: number, options: FleetRunOptions): Promise<RunResult> {
+  const { without = new Set<string>(), gateways, fleet = fleetSettingsOf(seed, gateways) } = options
+  const { settings, engines } = fleet
+  const world = createWorld(seed, settings.start, options.isVerbose === true)
+  const machine: Machine = { wallAheadMs: 0 }
+  const record = createSimFleetRecord(world)
+  const faults = createFaults(world, settings, without, () => false)
+  const service = createSimService(world, settings, faults)
+  const server = await openServer(world, options.redisUrl)
+  const bus = createSimBus(faults)
+  const serving = new Set<Serving>()
+  const alive = new Set<SimProcess>()
+  let processes = 0
+  let picked = 0
+  /** Picks one of the processes by the seed. */
+  function pick<T>(of: Iterable<T>): T | undefined {
+    const all = [...of]
+    picked += 1
+    return all.length === 0 ? undefined : world.pick(`pick ${picked}`, all)
+  }
+  const client = createClient(world, settings, () => pick(serving))
+  const oracles = createFleetOracles({ world, settings, client, service, record, machine })
+
+  function boot(): void {
+    processes += 1
+    const own = new SimProcess(processes, world, machine)
+    alive.add(own)
+    world.trace({ kind: 'boot', process: own.number })
+    own.onDeath((how) => {
+      alive.delete(own)
+      for (const each of serving) if (each.process === own) serving.delete(each)
+      oracles.died(own.number, how)
+      const downMs = world.between(`down ${own.number}`, 100, how === 'stop' ? 1_000 : downMsMax)
+      world.at(world.now() + downMs, boot)
+    })
+    runIn(own, () => start(own)).catch((error: unknown) => {
+      // A start that fails ends the process, and its supervisor starts another one.
+      world.trace({ kind: 'start failed', error: String(error) })
+      own.end('kill', 'the start failed')
+    })
+  }
+
+  async function start(own: SimProcess): Promise<void> {
+    const { clock } = own
+    let draws = 0
+    const chance = (): number => {
+      draws += 1
+      return world.draw(`random ${own.number} ${draws}`)
+    }
+    let once: Parameters<typeof createEntrance>[2]
+    const gateway = await createGateway(configured(settings, own.number), {
+      clock,
+      random: createRandom(chance),
+      providers: [service.adapter(own)],
+      templates: wordless,
+      async openFleet(context) {
+        const opened = await openFleetProcess({ process: own, faults, record, server, bus }, context)
+        once = opened.state.once
+        return opened
+      },
+      ...(settings.recoveryRows === undefined ? {} : { recoveryRows: settings.recoveryRows }),
+    })
+    if (!own.isAlive) return
+    serving.add({
+      process: own,
+      entrance: createEntrance(gateway, clock, once),
+      underWay: new Set(),
+      gateway,
+    })
+    await gateway.startStages()
+    world.trace({ kind: 'started', process: own.number })
+  }
+
+  async function stop(): Promise<void> {
+    const own = pick(serving)
+    if (own === undefined) return
+    serving.delete(own)
+    world.trace({ kind: 'stop', process: own.process.number })
+    world.at(world.now() + drainMs, () => own.process.end('kill', 'its stop took too long'))
+    await Promise.allSettled([...own.underWay])
+    await runIn(own.process, () => own.gateway.stop())
+    own.process.end('stop', 'stopped')
+  }
+
+  function plan<T extends { readonly at: number }>(
+    name: string,
+    list: readonly T[],
+    strike: (of: T) => void,
+  ): void {
+    for (const [index, each] of list.entries()) {
+      const own = `${name}-${index}`
+      if (without.has(own)) continue
+      world.at(settings.start + each.at, () => {
+        faults.struck.add(own)
+        strike(each)
+      })
+    }
+  }
+  const { pauses, stops, holds } = settings.faults
+  plan('pause', pauses, ({ forMs }) => pick(alive)?.pause(forMs))
+  plan(
+    'stop',
+    stops.map((at) => ({ at })),
+    () => void stop(),
+  )
+  plan('hold', holds, (each) => client.hold(`hold-${holds.indexOf(each)}`, each))
+  plan('flush', engines.flushes, () => server.flush())
+  plan('restart', engines.restarts, ({ downMs }) => server.restart(downMs))
+  plan('fail-over', engines.failOvers, ({ lostMs, deposedMs }) => server.failOver(lostMs, deposedMs))
+  plan('crash', engines.crashes, ({ downMs }) => record.crash(downMs))
+
+  const removeTimers = installTimers()
+  const offRejection = onRejection(world)
+  try {
+    for (let index = 0; index < gateways; index += 1)
+      world.at(world.now() + world.between(`start ${index}`, 0, startMsMax), boot)
+    client.start()
+    await world.run(settings.trafficMs)
+    if (!settings.faults.isEndless) {
+      for (
+        let ms = settings.trafficMs;
+        ms < settings.trafficMs + tailMsMax;
+        ms += ms < 300 * second ? 5 * second : 60 * second
+      ) {
+        await world.run(ms)
+        if (ms === settings.trafficMs + 20 * second) client.redriveAll()
+        if (ms > settings.trafficMs + 30 * second && oracles.isQuiet()) break
+      }
+      await oracles.calm([...serving])
+    }
+    oracles.end()
+    return {
+      seed,
+      violations: world.violations,
+      traceHash: world.traceHash(),
+      lines: world.lines(),
+      struck: [...faults.struck],
+      figures: {
+        processes,
+        accepted: oracles.accepted(),
+        calls: service.calls.length,
+        lookedAt: oracles.lookedAt(),
+        virtualMs: world.elapsed(),
+      },
+    }
+  } finally {
+    removeTimers()
+    offRejection()
+    await server.close()
+  }
+}

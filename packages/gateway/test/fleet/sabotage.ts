@@ -1,0 +1,11 @@
+/** One line of the source that is replaced by another one: a mistake that is easily made. */
+export interface Sabotage {
+  readonly name: string
+  /** Path within packages/gateway/src. */
+  readonly file: string
+  /** Occurs once in the file. */
+  readonly from: string
+  readonly to: string
+  /** Gateways that run at once. @defaultValue 1 */
+  readonly gateways?: number
+}

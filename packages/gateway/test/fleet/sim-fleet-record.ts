@@ -1,0 +1,174 @@
+/**
+ * The record that the processes of a run share: a record in memory (store/memory), with what PostgreSQL knows of members,
+ * their roles and the servers of limits. It outlives them all.
+ */
+import { SluiceError } from '../../src/errors.ts'
+import type { Role } from '../../src/member-port.ts'
+import type { Store } from '../../src/ports.ts'
+import { createMemoryRecord } from '../../src/store/memory/memory.ts'
+import type { BeatAnswer, MemberRecord } from '../../src/store/postgres/fleet/members.ts'
+import type { RegistrationRecord } from '../../src/store/postgres/fleet/registrations.ts'
+import type { TenantRecords } from '../../src/tenant-record-port.ts'
+import type { SimRecord } from './sim-record.ts'
+import type { World } from './world.ts'
+
+/** How long a right to send lasts, ms. */
+export const rightMs = 250
+
+/** The ports of the record for one process. */
+interface ProcessRecord {
+  readonly store: Store
+  readonly members: Omit<MemberRecord, 'isOpen' | 'close'>
+  readonly registrations: RegistrationRecord
+  readonly records: TenantRecords
+}
+
+export interface SimFleetRecord extends Pick<SimRecord, 'observers' | 'timeLine'> {
+  /** Registers a process under a name that no other one has or has had. */
+  join(member: string): ProcessRecord
+  /** Restarts the engine after a crash: it is away for so long, and claims that were not flushed are lost. */
+  crash(downMs: number): void
+}
+
+interface Member {
+  beat: number
+  /** 1 alive, 2 leaving, 3 dead, 4 ended. */
+  state: 1 | 2 | 3 | 4
+}
+
+const writes: ReadonlySet<string> = new Set(['commit', 'beginErasure', 'erase', 'prune'])
+
+export function createSimFleetRecord(world: World): SimFleetRecord {
+  const record = createMemoryRecord(rightMs)
+  const observers: SimRecord['observers'] = new Set()
+  const members = new Map<string, Member>()
+  const holders = new Map<Role, string>()
+  const servers = new Map<string, { life: string; number: number; isSettled: boolean }>()
+  let registrations = 0
+  let awayUntil = 0
+
+  const mustAnswer = (): void => {
+    if (world.now() < awayUntil) throw new SluiceError('STORE_UNAVAILABLE', 'The server is away.')
+  }
+  const isAlive = (member: string | undefined): boolean => members.get(member ?? '')?.state === 1
+  const newest = (): ReadonlyMap<string, number> =>
+    new Map(Array.from(servers, ([node, { number }]) => [node, number]))
+
+  function beat(member: string, wanted: readonly Role[]): BeatAnswer {
+    const own = members.get(member)!
+    const living = own.state === 1
+    if (living) own.beat += 1
+    for (const role of living ? wanted : []) if (!isAlive(holders.get(role))) holders.set(role, member)
+    return {
+      living,
+      roles: [...holders].filter(([, holder]) => holder === member).map(([role]) => role),
+      members: [...members]
+        .filter(([id, { state }]) => id !== member && state !== 4)
+        .map(([id, { beat: last, state }]) => ({ id, beat: last, state: state as 1 | 2 | 3 })),
+    }
+  }
+
+  function declareDead(id: string, seen: number): boolean {
+    const member = members.get(id)
+    if (member === undefined || member.beat !== seen || member.state > 2) return false
+    world.trace({ kind: 'declared dead', member: id })
+    member.state = 3
+    record.declareDead(id)
+    return true
+  }
+
+  /** The store of a process as a plain object, as that of PostgreSQL is. */
+  function storeOf(member: string): Store {
+    const inner = record.open(member)
+    const names = new Set<string>()
+    for (
+      let of: object | null = inner;
+      of !== null && of !== Object.prototype;
+      of = Object.getPrototypeOf(of)
+    )
+      for (const name of Object.getOwnPropertyNames(of)) names.add(name)
+    names.delete('constructor')
+    const store: Record<string, unknown> = {}
+    for (const name of names) {
+      const value = Reflect.get(inner, name) as unknown
+      store[name] = typeof value === 'function' ? methodOf(name, value as Method) : value
+    }
+    store.close = async () => {
+      await inner.close()
+      const own = members.get(member)!
+      if (own.state !== 3) own.state = 4
+    }
+    return store as never as Store
+  }
+
+  type Method = (...args: unknown[]) => unknown
+
+  function methodOf(name: string, method: Method): Method {
+    if (name === 'mayHave' || name === 'claimedUntil') return method
+    return (...args) => {
+      mustAnswer()
+      // It takes effect within the call, so nothing comes between it and its note.
+      const result = Promise.resolve(method(...args))
+      return result.then((value) => {
+        const isRefused = (value as { applied?: boolean } | undefined)?.applied === false
+        if (writes.has(name) && !isRefused)
+          for (const observer of observers) observer({ method: name as 'commit', args })
+        if (name === 'begin') return { ...(value as object), servers: newest() }
+        // The answer of an engine across a network shares no object with it.
+        return structuredClone(value)
+      })
+    }
+  }
+
+  return {
+    observers,
+    timeLine: undefined,
+    join(member) {
+      members.set(member, { beat: 0, state: 1 })
+      const answering =
+        <Args extends readonly unknown[], T>(work: (...args: Args) => T) =>
+        async (...args: Args): Promise<T> => {
+          mustAnswer()
+          return work(...args)
+        }
+      return {
+        store: storeOf(member),
+        members: {
+          beat: answering(beat),
+          declareDead: answering(declareDead),
+          settle: answering((id: string) => {
+            if (record.settleDead(id)) members.get(id)!.state = 4
+          }),
+          leave: answering((id: string) => {
+            const own = members.get(id)!
+            if (own.state === 1) own.state = 2
+          }),
+        },
+        registrations: {
+          newest: answering(newest),
+          register: answering(({ node, runId, replicationId }) => {
+            const life = `${runId} ${replicationId}`
+            const known = servers.get(node)
+            if (known?.life === life) return known
+            registrations += 1
+            const made = { life, number: registrations, isSettled: false }
+            servers.set(node, made)
+            return made
+          }),
+          settle: answering((node: string, number: number) => {
+            const known = servers.get(node)
+            if (known?.number === number) known.isSettled = true
+          }),
+        },
+        records: Object.fromEntries(
+          Object.entries(record.records).map(([name, method]) => [name, methodOf(name, method as Method)]),
+        ) as never as TenantRecords,
+      }
+    },
+    crash(downMs) {
+      world.trace({ kind: 'record crashes', downMs })
+      awayUntil = world.now() + downMs
+      record.crash()
+    },
+  }
+}

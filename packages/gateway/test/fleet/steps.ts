@@ -1,0 +1,152 @@
+/**
+ * The proofs of a fleet on real engines, by name: tests of the suite with the figures that a release is held to. Each is
+ * run by `npm run check:fleet -- --step <name>` and prints one line.
+ */
+import { spawn } from 'node:child_process'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+
+export interface Step {
+  readonly name: string
+  readonly shows: string
+  /** Path within packages/gateway/test. */
+  readonly file: string
+  readonly engines: readonly string[]
+  /** The figures of the release, in the environment; those that are set already stay. */
+  readonly env?: Readonly<Record<string, string>>
+}
+
+export const steps: readonly Step[] = [
+  {
+    name: 'kill',
+    shows: 'processes over one record are killed 20 times and stopped: none lost, taken over in time',
+    file: 'store/postgres/fleet.crash.test.ts',
+    engines: ['postgres'],
+    env: { SLUICE_FLEET_BEAT_MS: '2000', SLUICE_FLEET_KILLS: '20' },
+  },
+  {
+    name: 'record-kill',
+    shows: 'a gateway over PostgreSQL is killed 40 times in 20,000 messages',
+    file: 'guarantees/postgres.crash.test.ts',
+    engines: ['postgres'],
+    env: { SLUICE_CRASH_MESSAGES: '20000', SLUICE_CRASH_KILLS: '40' },
+  },
+  {
+    name: 'recipients',
+    shows:
+      'two gateways, a burst for the same recipients: no window over at the mail server, through losses of Redis',
+    file: 'guarantees/fleet-recipients.crash.test.ts',
+    engines: ['postgres', 'redis'],
+    env: { SLUICE_FLUSHES: '1' },
+  },
+  {
+    name: 'tenants',
+    shows: 'two gateways: rate and queue of a tenant exact, one message for one Idempotency-Key',
+    file: 'guarantees/fleet-limits.test.ts',
+    engines: ['postgres', 'redis'],
+  },
+  {
+    name: 'orders',
+    shows: 'an opt-out and a cancellation that one gateway answered are obeyed by the other',
+    file: 'guarantees/fleet-orders.crash.test.ts',
+    engines: ['postgres', 'redis'],
+  },
+  {
+    name: 'flush',
+    shows: 'Redis loses everything twice a second for 60 s under two gateways: no window of a tenant over',
+    file: 'guarantees/fleet-flush.crash.test.ts',
+    engines: ['postgres', 'redis'],
+    env: { SLUICE_SECONDS: '60' },
+  },
+  {
+    name: 'flush-limits',
+    shows: 'four processes under one Redis that loses everything ten times a second for 60 s: no window over',
+    file: 'adapters/state/redis/redis-limits.crash.test.ts',
+    engines: ['redis'],
+    env: { SLUICE_SECONDS: '60', SLUICE_PROCESSES: '4' },
+  },
+  {
+    name: 'redis-away',
+    shows: 'Redis is killed and frozen: each decision within its deadline, as declared',
+    file: 'guarantees/fleet-away.test.ts',
+    engines: ['postgres', 'redis'],
+  },
+  {
+    name: 'fail-over',
+    shows: 'a Redis is replaced while a gateway is still connected to the deposed one: no window over',
+    file: 'guarantees/fleet-deposed.test.ts',
+    engines: ['postgres', 'redis'],
+  },
+  {
+    name: 'stopped',
+    shows: 'a gateway that was stopped until it was declared dead ends and sends nothing',
+    file: 'guarantees/fleet-serve.test.ts',
+    engines: ['postgres', 'redis'],
+  },
+  {
+    name: 'differential-store',
+    shows: '1,000,000 random calls of the store in memory and on PostgreSQL: no difference; hours',
+    file: 'store/postgres/differential.test.ts',
+    engines: ['postgres'],
+    env: { SLUICE_STEPS: '1000000' },
+  },
+  {
+    name: 'differential-throttle',
+    shows:
+      '1,000,000 random operations on throttle queues in memory, Redis and a cluster: no difference; hours',
+    file: 'adapters/state/redis/redis-throttle.differential.test.ts',
+    engines: ['redis', 'redis-cluster'],
+    env: { SLUICE_OPERATIONS: '1000000' },
+  },
+  {
+    name: 'differential-limits',
+    shows:
+      '1,000,000 random operations on the limits of recipients in memory, Redis and a cluster: no difference; hours',
+    file: 'adapters/state/redis/redis-limits.differential.test.ts',
+    engines: ['redis', 'redis-cluster'],
+    env: { SLUICE_OPERATIONS: '1000000' },
+  },
+]
+
+const root = fileURLToPath(new URL('../../../../', import.meta.url))
+/** Lines of the summary of node:test, which say nothing of the figures. */
+const summary = /^ℹ (tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) /
+
+/** Runs a step on engines of its own and prints its line; resolves with true where nothing failed. */
+export async function runStep({ name, file, engines, env }: Step): Promise<boolean> {
+  const began = performance.now()
+  const child = spawn(
+    process.execPath,
+    [
+      ...[
+        'scripts/services.ts',
+        'run',
+        ...engines,
+        '--',
+        process.execPath,
+        '--conditions=sluice-source',
+        '--test',
+      ],
+      ...['--test-reporter=spec', `packages/gateway/test/${file}`],
+    ],
+    { cwd: root, env: { ...env, ...process.env }, stdio: ['ignore', 'pipe', 'inherit'] },
+  )
+  const code = new Promise<number | null>((resolve) => child.on('exit', resolve))
+  const figures: string[] = []
+  const failed: string[] = []
+  let passed = 0
+  for await (const line of createInterface({ input: child.stdout })) {
+    const text = line.trim()
+    const pass = /^ℹ pass (\d+)/.exec(text)
+    if (pass !== null) passed = Number(pass[1])
+    else if (text.startsWith('✖') && !failed.includes(text)) failed.push(text)
+    else if (text.startsWith('ℹ') && !summary.test(text)) figures.push(text.slice(2))
+  }
+  const isClean = (await code) === 0 && passed > 0
+  const seconds = Math.round((performance.now() - began) / 1_000)
+  const told = isClean ? figures : failed
+  console.log(
+    `${name.padEnd(22)} ${isClean ? 'ok    ' : 'FAILED'} ${passed} passed ${String(seconds).padStart(5)} s  ${told.join('; ')}`,
+  )
+  return isClean
+}

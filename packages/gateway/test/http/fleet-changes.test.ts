@@ -1,0 +1,170 @@
+/** Changes of state of several processes, as the readers of event streams at one of them get them. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { someNotification } from '../../src/conformance/store/sample.ts'
+import { createFleetChanges, type StateChange } from '../../src/http/fleet-changes.ts'
+import type { Notification, TimelineEvent } from '../../src/model.ts'
+import type { Peers } from '../../src/peer-port.ts'
+import { createVirtualClock } from '../../src/simulation/clock.ts'
+import type { Happening } from '../../src/stages.ts'
+
+const events: readonly TimelineEvent[] = [
+  { at: 1, status: 'accepted' },
+  { at: 1, status: 'queued' },
+  { at: 2, status: 'sending' },
+  { at: 3, status: 'delivered' },
+]
+
+/** The change of a notification from so many events to so many. */
+function changeOf(id: string, from: number, to: number, tenant = 'acme'): Happening {
+  const notification: Notification = someNotification({ id, tenant, timeline: events.slice(0, to) })
+  return { notification, events: events.slice(from, to) }
+}
+
+/** Processes whose messages arrive at once, unless they are kept back. */
+function createFleet() {
+  const clock = createVirtualClock(0)
+  const listeners = new Map<string, (message: unknown, from: string) => void>()
+  const answerers = new Map<string, (question: unknown, from: string) => unknown>()
+  const told: string[] = []
+  const dead = new Set<string>()
+  let keptBack: (() => void)[] | undefined
+  function join(member: string) {
+    const peers: Peers = {
+      tell(_topic, message, to) {
+        told.push(`${member} to ${to}`)
+        const arrive = () => listeners.get(to!)!(message, member)
+        if (keptBack === undefined) arrive()
+        else keptBack.push(arrive)
+      },
+      listen(_topic, listener) {
+        listeners.set(member, listener)
+        return () => {}
+      },
+      async ask(_topic, question) {
+        if (!dead.has(member))
+          for (const [name, answerer] of answerers) if (name !== member) answerer(question, member)
+        return { answers: new Map(), silent: [] }
+      },
+      answer: (_topic, answerer) => void answerers.set(member, answerer),
+      onLost() {},
+      noteGone() {},
+      async close() {},
+    }
+    const ledger = new Set<(happening: Happening) => void>()
+    const feed = createFleetChanges({
+      peers,
+      clock,
+      ledger: {
+        subscribe(listener) {
+          ledger.add(listener)
+          return () => void ledger.delete(listener)
+        },
+      },
+    })
+    return {
+      feed,
+      happen(...happenings: readonly Happening[]): void {
+        for (const happening of happenings) for (const listener of ledger) listener(happening)
+      },
+    }
+  }
+  return {
+    clock,
+    told,
+    join,
+    kill: (member: string) => void dead.add(member),
+    keepBack(): void {
+      keptBack = []
+    },
+    letGo(): void {
+      const kept = keptBack ?? []
+      keptBack = undefined
+      for (const arrive of kept) arrive()
+    },
+  }
+}
+
+/** Reads at one process; returns what it has seen. */
+async function read(
+  { feed }: ReturnType<ReturnType<typeof createFleet>['join']>,
+  tenants?: readonly string[],
+) {
+  const seen: string[] = []
+  const show = ({ notification: { id }, events }: StateChange): void => {
+    for (const { status } of events) seen.push(`${id} ${status}`)
+  }
+  const end = feed.subscribe(show)
+  await feed.watchTenants!(tenants)
+  return { seen, end }
+}
+
+test('a reader gets the changes of every process', async () => {
+  const fleet = createFleet()
+  const [a, b] = [fleet.join('a'), fleet.join('b')]
+  const { seen } = await read(b)
+  a.happen(changeOf('one', 0, 2))
+  b.happen(changeOf('two', 0, 2), changeOf('one', 2, 4))
+  assert.deepEqual(seen, [
+    'one accepted',
+    'one queued',
+    'two accepted',
+    'two queued',
+    'one sending',
+    'one delivered',
+  ])
+})
+
+test('the changes of a notification are shown in their order, though the first comes last', async () => {
+  const fleet = createFleet()
+  const [a, b] = [fleet.join('a'), fleet.join('b')]
+  const { seen } = await read(b)
+  fleet.keepBack()
+  a.happen(changeOf('one', 0, 1), changeOf('one', 1, 2))
+  b.happen(changeOf('one', 2, 3), changeOf('one', 3, 4))
+  assert.deepEqual(seen, [])
+  fleet.letGo()
+  assert.deepEqual(seen, ['one accepted', 'one queued', 'one sending', 'one delivered'])
+})
+
+test('a change whose predecessor never comes is shown after a moment, and a later predecessor is not', async () => {
+  const fleet = createFleet()
+  const [a, b] = [fleet.join('a'), fleet.join('b')]
+  const { seen } = await read(b)
+  fleet.keepBack()
+  a.happen(changeOf('one', 0, 2))
+  b.happen(changeOf('one', 3, 4), changeOf('one', 2, 3))
+  await fleet.clock.runUntil(99)
+  assert.deepEqual(seen, [])
+  await fleet.clock.runUntil(101)
+  fleet.letGo()
+  assert.deepEqual(seen, ['one sending', 'one delivered'])
+})
+
+test('nothing is told without readers, nor of tenants that nobody reads', async () => {
+  const fleet = createFleet()
+  const [a, b] = [fleet.join('a'), fleet.join('b')]
+  a.happen(changeOf('one', 0, 2))
+  const { seen, end } = await read(b, ['globex'])
+  a.happen(changeOf('two', 0, 2))
+  assert.deepEqual(fleet.told, [])
+  a.happen(changeOf('three', 0, 2, 'globex'))
+  assert.deepEqual([fleet.told, seen], [['a to b'], ['three accepted', 'three queued']])
+  end()
+  await b.feed.watchTenants!([])
+  a.happen(changeOf('four', 0, 2, 'globex'))
+  assert.equal(fleet.told.length, 1)
+})
+
+test('a process renews its readers, and one that has died is told no more after some seconds', async () => {
+  const fleet = createFleet()
+  const [a, b] = [fleet.join('a'), fleet.join('b')]
+  await read(b)
+  await fleet.clock.runUntil(60_000)
+  a.happen(changeOf('one', 0, 2))
+  assert.equal(fleet.told.length, 1)
+  fleet.kill('b')
+  await fleet.clock.runUntil(70_000)
+  a.happen(changeOf('two', 0, 2))
+  assert.equal(fleet.told.length, 1)
+})

@@ -1,0 +1,43 @@
+/** The pace of intakes: how much may wait for a channel before its records stay in the topic. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { createIntakePace } from '../../src/intake/pace.ts'
+
+function paceAt(perSecond: number | undefined) {
+  const state = { size: 0, now: 0, perSecond }
+  const pace = createIntakePace({
+    queue: { size: () => state.size },
+    rateOf: () => state.perSecond,
+    clock: { now: () => state.now },
+  })
+  const isFullAt = (size: number): boolean => {
+    state.size = size
+    return pace.isFull('email')
+  }
+  return { state, isFullAt }
+}
+
+describe('pace of intakes', () => {
+  it('takes what the accounts of a channel carry in two seconds, from 1,000 to 10,000', () => {
+    for (const [perSecond, max] of [
+      [3_000, 6_000],
+      [10, 1_000],
+      [undefined, 1_000],
+      [Number.POSITIVE_INFINITY, 10_000],
+    ] as const) {
+      const { isFullAt } = paceAt(perSecond)
+      assert.equal(isFullAt(max - 1), false, `${perSecond}`)
+      assert.equal(isFullAt(max), true, `${perSecond}`)
+    }
+  })
+
+  it('follows the accounts that can be called within 100 ms', () => {
+    const { state, isFullAt } = paceAt(3_000)
+    assert.equal(isFullAt(2_000), false)
+    state.perSecond = 0
+    state.now = 99
+    assert.equal(isFullAt(2_000), false)
+    state.now = 100
+    assert.equal(isFullAt(2_000), true)
+  })
+})

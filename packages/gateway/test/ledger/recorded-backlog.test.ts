@@ -1,0 +1,84 @@
+/** The backlog of several processes: one count of the record serves many questions, and takes a bounded share of the time. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { SluiceError } from '../../src/errors.ts'
+import { createRecordedBacklog } from '../../src/ledger/recorded-backlog.ts'
+import type { Notification } from '../../src/model.ts'
+import type { Tally } from '../../src/ports.ts'
+
+function setUp() {
+  let now = 1_000
+  const record = { rows: 0, tookMs: 0, counts: 0, isAway: false }
+  const store = {
+    async backlog() {
+      record.counts += 1
+      await Promise.resolve()
+      now += record.tookMs
+      if (record.isAway) throw new SluiceError('STORE_UNAVAILABLE', 'Gone.', { retryAfterMs: 1_000 })
+      const cell = { tenant: 'acme', channel: 'email', category: 'product', kind: 'waiting' } as const
+      return record.rows === 0 ? [] : [{ ...cell, second: 9, count: record.rows, example: 'a' }]
+    },
+    tallies: async (): Promise<readonly Tally[]> => [
+      { tenant: 'acme', status: 'scheduled', throttled: false, count: record.rows, bytes: 0 },
+    ],
+  }
+  const backlog = createRecordedBacklog({ store, clock: { monotonic: () => now } })
+  return {
+    record,
+    backlog,
+    pass: (ms: number) => {
+      now += ms
+    },
+    async told() {
+      await backlog.refresh()
+      const { groups } = backlog.report({ by: 'tenant', now: 0, capacityOf: () => undefined })
+      assert.equal(backlog.statuses().scheduled, groups[0]?.count ?? 0)
+      return groups[0]?.count ?? 0
+    },
+  }
+}
+
+test('questions of one second are answered by one count of the record', async () => {
+  const { record, told, pass } = setUp()
+  record.rows = 3
+  assert.deepEqual(await Promise.all([told(), told(), told()]), [3, 3, 3])
+  record.rows = 4
+  pass(999)
+  assert.equal(await told(), 3)
+  assert.equal(record.counts, 1)
+  pass(1)
+  assert.equal(await told(), 4)
+  assert.equal(record.counts, 2)
+})
+
+test('a count of the record takes a tenth of the time at most', async () => {
+  const { record, told, pass } = setUp()
+  record.rows = 1_000_000
+  record.tookMs = 4_000
+  await told()
+  for (let second = 0; second < 35; second += 1) {
+    pass(1_000)
+    await told()
+  }
+  assert.equal(record.counts, 1)
+  pass(1_000)
+  await told()
+  assert.equal(record.counts, 2)
+})
+
+test('a change is not counted beside the record', async () => {
+  const { record, backlog, told } = setUp()
+  record.rows = 2
+  await told()
+  backlog.count({} as Notification, 1)
+  assert.equal(await told(), 2)
+})
+
+test('a question is refused while the record cannot be counted, and the next one counts it again', async () => {
+  const { record, told } = setUp()
+  record.rows = 2
+  record.isAway = true
+  await assert.rejects(told, { code: 'STORE_UNAVAILABLE' })
+  record.isAway = false
+  assert.equal(await told(), 2)
+})

@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { isStateAway, SluiceError } from '../../src/errors.ts'
+import { createStateHealth } from '../../src/observability/state-health.ts'
+import { createVirtualClock } from '../../src/simulation/clock.ts'
+
+test('asks an absent server once in 100 ms, refuses all other questions at once, and goes on with the first answer', async () => {
+  const clock = createVirtualClock(1_000_000)
+  const events: string[] = []
+  const line = ({ event }: { readonly event: string }): void => void events.push(event)
+  const health = createStateHealth({ clock, log: { info: line, warn: line }, shown: 'redis://h' })
+  let asked = 0
+  let isAway = true
+  const ask = (): Promise<boolean> =>
+    health
+      .ask(async () => {
+        asked += 1
+        if (isAway) throw new SluiceError('STATE_UNAVAILABLE', 'no answer in time')
+        return true
+      })
+      .catch((error: unknown) => {
+        assert.ok(isStateAway(error))
+        return false
+      })
+  for (let n = 0; n < 3; n += 1) assert.equal(await ask(), false)
+  assert.deepEqual([asked, events], [3, ['gateway.state_unavailable']])
+  for (let n = 0; n < 50; n += 1) await ask()
+  assert.equal(asked, 4, 'one question tries')
+  await clock.runUntil(1_000_100)
+  for (let n = 0; n < 50; n += 1) await ask()
+  assert.equal(asked, 5)
+  isAway = false
+  await clock.runUntil(1_000_200)
+  assert.deepEqual([await ask(), await ask()], [true, true])
+  assert.deepEqual([asked, events.at(-1)], [7, 'gateway.state_available'])
+})
