@@ -23,9 +23,9 @@ export interface ImportRow {
   readonly impure?: true
 }
 
-const core = [
+/** The ports and the pure parts that stages and adapters know. */
+const common = [
   'ports.ts',
-  'account-port.ts',
   'account-slots-port.ts',
   'once-port.ts',
   'member-port.ts',
@@ -34,22 +34,28 @@ const core = [
   'throttle-port.ts',
   'room-port.ts',
   'tenant-record-port.ts',
-  'traffic-port.ts',
   'late-port.ts',
-  'stages.ts',
+  'delivery-count-port.ts',
+  'feedback-port.ts',
+  'delivery-log-port.ts',
+  'intake-port.ts',
+  'traffic-port.ts',
   'model.ts',
   'bounds.ts',
   'backlog-cell.ts',
   'content.ts',
-  'content-digest.ts',
-  'delivery-count-port.ts',
-  'complaint-reports.ts',
-  'feedback-port.ts',
-  'delivery-log-port.ts',
-  'intake-port.ts',
-  'intake-reports.ts',
   'errors.ts',
   'heap.ts',
+] as const
+
+/** What a stage knows. */
+const core = [
+  ...common,
+  'account-port.ts',
+  'stages.ts',
+  'content-digest.ts',
+  'complaint-reports.ts',
+  'intake-reports.ts',
   'conflict.ts',
   'undo.ts',
   'state-generation.ts',
@@ -60,32 +66,7 @@ const limits = ['@sluice/limits'] as const
 
 /** An adapter knows the ports and its engine or service. */
 const adapter = {
-  values: [
-    'ports.ts',
-    'account-slots-port.ts',
-    'once-port.ts',
-    'member-port.ts',
-    'notifier-port.ts',
-    'peer-port.ts',
-    'throttle-port.ts',
-    'room-port.ts',
-    'tenant-record-port.ts',
-    'late-port.ts',
-    'registration-port.ts',
-    'delivery-count-port.ts',
-    'feedback-port.ts',
-    'delivery-log-port.ts',
-    'intake-port.ts',
-    'traffic-port.ts',
-    'model.ts',
-    'bounds.ts',
-    'backlog-cell.ts',
-    'content.ts',
-    'errors.ts',
-    'heap.ts',
-    'node-http.ts',
-    'adapters/',
-  ],
+  values: [...common, 'registration-port.ts', 'node-http.ts', 'thread-environment.ts', 'adapters/'],
   types: ['policy/'],
   packages: 'any',
   node: 'any',
@@ -119,6 +100,7 @@ const gateway: readonly ImportRow[] = [
   { module: 'account-slots-port.ts', values: [] },
   { module: 'account-port.ts', values: [], types: ['provider-ports.ts', 'pool-reports.ts'] },
   { module: 'node-http.ts', values: [], impure: true },
+  { module: 'thread-environment.ts', values: [], node: ['node:module', 'node:path'], impure: true },
   {
     module: 'ports.ts',
     values: [],
@@ -195,7 +177,7 @@ const gateway: readonly ImportRow[] = [
   { module: 'version.ts', values: [], node: ['node:fs'], impure: true },
   {
     module: 'http/',
-    values: ['node-http.ts', 'observability/', ...core],
+    values: ['node-http.ts', 'thread-environment.ts', 'observability/', ...core],
     types: ['feedback/'],
     packages: 'any',
     node: 'any',

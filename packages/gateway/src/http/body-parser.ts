@@ -6,6 +6,7 @@
 import { hash } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import { type ErrorCode, type FieldError, SluiceError } from '../errors.ts'
+import { threadEnvironment } from '../thread-environment.ts'
 import { type BodyParts, joinParts } from './body-parts.ts'
 
 /**
@@ -58,6 +59,7 @@ export function createBodyParser(): BodyParser {
 
   function start(): Worker {
     const started = new Worker(new URL(`./body-worker${import.meta.url.slice(-3)}`, import.meta.url), {
+      env: threadEnvironment(),
       resourceLimits: { maxYoungGenerationSizeMb },
     })
     let failure: Error | undefined

@@ -217,7 +217,7 @@ function isNamed(value: unknown): value is TSchema {
   return typeof value === 'object' && value !== null && typeof (value as TSchema).$id === 'string'
 }
 
-/** Adds the route at which the table is published. */
+/** Adds the route at which the table is published. The document is made when it is first asked for. */
 export function withDocument(routes: readonly Route[], withKeys: boolean): readonly Route[] {
   const document: Route = {
     method: 'GET',
@@ -227,9 +227,9 @@ export function withDocument(routes: readonly Route[], withKeys: boolean): reado
     summary: 'This document',
     access: 'open',
     answers: { 200: { description: 'OpenAPI 3.1', type: 'application/json' } },
-    handle: () => published,
+    handle: () => (published ??= openApiDocument(all, { withKeys })),
   }
   const all = [...routes, document]
-  const published = openApiDocument(all, { withKeys })
+  let published: JsonRecord | undefined
   return all
 }

@@ -88,8 +88,14 @@ describe('intake from Kafka', () => {
         .sort(),
     )
     // A metric may be a second older than the record.
-    await until('the metrics tell of all poison', async () => (await figure(site, 'sluice_dead_letters')) === 10)
-    await until('the metrics tell that nothing is left', async () => (await figure(site, 'sluice_intake_lag')) === 0)
+    await until(
+      'the metrics tell of all poison',
+      async () => (await figure(site, 'sluice_dead_letters')) === 10,
+    )
+    await until(
+      'the metrics tell that nothing is left',
+      async () => (await figure(site, 'sluice_intake_lag')) === 0,
+    )
     const { requests } = await sink.dump()
     const times = requests.map(({ at }) => at).sort((a, b) => a - b)
     const isOver = (at: number, index: number): boolean => (times[index + rate] ?? Infinity) - at < 1_000

@@ -5,6 +5,7 @@
  */
 import { Worker } from 'node:worker_threads'
 import { SluiceError } from '../../../errors.ts'
+import { threadEnvironment } from '../../../thread-environment.ts'
 import { retryAfterMs } from '../sqlite-errors.ts'
 import type { Fault } from './engine.ts'
 import { errorOf } from './engine.ts'
@@ -54,6 +55,7 @@ export function createReader(path: string, onFault: (fault: Fault) => void): Rea
     const workerData: ReaderData = { path, cacheMib }
     const started = new Worker(new URL(`./reader-worker${import.meta.url.slice(-3)}`, import.meta.url), {
       workerData,
+      env: threadEnvironment(),
       resourceLimits: { maxYoungGenerationSizeMb },
     })
     let failure: Error | undefined

@@ -2,10 +2,9 @@
  * The client of the engine in a thread of its own. A message to another thread costs some 10 µs, whatever its
  * content: requests sent in one turn of the event loop travel together, and so do the answers.
  */
-import { getCompileCacheDir } from 'node:module'
-import { dirname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { SluiceError } from '../../../errors.ts'
+import { threadEnvironment } from '../../../thread-environment.ts'
 import type { ChangeLog } from '../codec/change-log.ts'
 import { buffersIn } from '../codec/change-log.ts'
 import { openDatabase } from '../database.ts'
@@ -51,12 +50,6 @@ interface Waiting {
  */
 const maxYoungGenerationSizeMb = 12
 
-/** Compiled code is read from the disk cache by the thread too; from the sources that saves the compiler, 30 MB. */
-function environment(): NodeJS.ProcessEnv {
-  const cache = getCompileCacheDir()
-  return cache === undefined ? process.env : { ...process.env, NODE_COMPILE_CACHE: dirname(cache) }
-}
-
 /**
  * Opens the engine in a thread. The file is locked and checked here, so that its faults are thrown here; then the
  * thread takes it over.
@@ -70,7 +63,7 @@ export function openWorker(options: EngineClientOptions): EngineClient {
   // The extension is this file's own: the sources run as they are, and so does the build.
   const worker = new Worker(new URL(`./worker${import.meta.url.slice(-3)}`, import.meta.url), {
     workerData,
-    env: environment(),
+    env: threadEnvironment(),
     resourceLimits: { maxYoungGenerationSizeMb },
   })
   const reader = createReader(path, onFault)
