@@ -48,7 +48,7 @@ const common = [
   'heap.ts',
 ] as const
 
-/** What a stage knows. */
+/** The modules that a stage knows. */
 const core = [
   ...common,
   'account-port.ts',
