@@ -38,7 +38,7 @@ export async function startKafka(options: KafkaOptions = {}): Promise<Kafka> {
   const service = await startService('kafka', options, async ({ folder, run, until }) => {
     const port = options.port ?? (await freePort([controllerDistance, secureDistance]))
     const settings = join(folder, 'server.properties')
-    const java = ['-Xmx512m', '-XX:TieredStopAtLevel=1', '-cp', `${jars}/*`]
+    const java = ['-Xmx512m', '-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC', '-cp', `${jars}/*`]
     if (!existsSync(settings)) {
       if (tls !== undefined) writeFileSync(join(folder, 'tls.pem'), `${tls.key}${tls.certificate}`)
       const secured = tls === undefined ? {} : secureSettings(port, join(folder, 'tls.pem'))
@@ -89,6 +89,8 @@ function settingsOf(port: number, data: string, more: Readonly<Record<string, st
     'transaction.state.log.replication.factor': 1,
     'transaction.state.log.min.isr': 1,
     'group.initial.rebalance.delay.ms': 0,
+    'offsets.topic.num.partitions': 1,
+    'transaction.state.log.num.partitions': 1,
     ...more,
   })
     .map(([key, value]) => `${key}=${value}\n`)

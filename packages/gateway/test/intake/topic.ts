@@ -70,11 +70,19 @@ export const poisonOf = (n: number, partition: number): Entry => ({
   value: `{"tenant":"acme", ${n}`,
 })
 
+/** Waits until it is so. A question that has no answer is asked again: a busy gateway may answer late. */
 export async function until(
   what: string,
   isSo: () => boolean | Promise<boolean>,
-  ms = 60_000,
+  ms = 120_000,
 ): Promise<void> {
-  for (const end = Date.now() + ms; !(await isSo()); await wait(50))
-    assert.ok(Date.now() < end, `not within ${ms} ms: ${what}`)
+  for (const end = Date.now() + ms; ; await wait(50)) {
+    let fault: unknown
+    try {
+      if (await isSo()) return
+    } catch (error) {
+      fault = error
+    }
+    assert.ok(Date.now() < end, `not within ${ms} ms: ${what}${fault === undefined ? '' : ` (${fault})`}`)
+  }
 }

@@ -4,6 +4,7 @@
  * The offsets that the group commits are a hint for tools that show the lag. A record that cannot be accepted now stays in
  * the topic, and its partition pauses; the others go on.
  */
+import { randomUUID } from 'node:crypto'
 import { Consumer, ListOffsetTimestamps } from '@platformatic/kafka'
 import type { IntakePosition, IntakeRecord } from '../../intake-port.ts'
 import type { IntakeReport } from '../../intake-reports.ts'
@@ -12,6 +13,7 @@ import type { RecordAcceptor } from '../accept-record.ts'
 import type { IntakeMessage } from '../read-record.ts'
 import { createWindow, type Window } from '../window.ts'
 import { type KafkaAddress, securityOf } from './address.ts'
+import { assignPartitions } from './assign.ts'
 
 export interface KafkaIntakeOptions extends KafkaAddress {
   readonly topic: string
@@ -71,6 +73,8 @@ interface Taken {
 
 export function createKafkaIntake(options: KafkaIntakeOptions): KafkaIntake {
   const { topic, group, record, acceptor, clock, onAway, onBack, onError } = options
+  /** Joining again after a broker was away takes the place of the member that could not leave, at once. */
+  const instance = randomUUID()
   let partitions = new Map<number, Taken>()
   const working = new Set<Promise<void>>()
   let workingBytes = 0
@@ -123,6 +127,8 @@ export function createKafkaIntake(options: KafkaIntakeOptions): KafkaIntake {
     const joining = new Consumer({
       clientId: 'sluice',
       groupId: group,
+      groupInstanceId: instance,
+      partitionAssigner: assignPartitions,
       autocommit: false,
       sessionTimeout: sessionMs,
       rebalanceTimeout: sessionMs,

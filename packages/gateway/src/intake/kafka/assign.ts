@@ -1,0 +1,29 @@
+/**
+ * Shares the partitions of topics among the members of a consumer group: each partition goes to a member that takes its
+ * topic. The client's own assigner gives the partitions of the leader's topic to every member, so that two topics of one
+ * group were not taken at all. Pure.
+ */
+import type { GroupPartitionsAssigner } from '@platformatic/kafka'
+
+type Shares = ReturnType<GroupPartitionsAssigner>
+
+export const assignPartitions: GroupPartitionsAssigner = (_leader, members, _topics, metadata) => {
+  const shares = new Map<string, Shares[number]>()
+  // In the order of their ids, so that a rebalance without a change of members moves nothing.
+  for (const memberId of [...members.keys()].sort())
+    shares.set(memberId, { memberId, assignments: new Map() })
+  const topics = new Set([...members.values()].flatMap((member) => member.topics ?? []))
+  for (const topic of topics) {
+    const takers = [...shares.values()].filter(({ memberId }) =>
+      members.get(memberId)!.topics?.includes(topic),
+    )
+    const count = metadata.topics.get(topic)?.partitionsCount ?? 0
+    for (let partition = 0; partition < count; partition += 1) {
+      const { assignments } = takers[partition % takers.length]!
+      const share = assignments.get(topic) ?? { topic, partitions: [] }
+      share.partitions.push(partition)
+      assignments.set(topic, share)
+    }
+  }
+  return [...shares.values()]
+}
