@@ -5,25 +5,25 @@
  */
 import type { GroupPartitionsAssigner } from '@platformatic/kafka'
 
-type Shares = ReturnType<GroupPartitionsAssigner>
+type Assignments = ReturnType<GroupPartitionsAssigner>
 
 export const assignPartitions: GroupPartitionsAssigner = (_leader, members, _topics, metadata) => {
-  const shares = new Map<string, Shares[number]>()
+  const assigned = new Map<string, Assignments[number]>()
   // In the order of their ids, so that a rebalance without a change of members moves nothing.
   for (const memberId of [...members.keys()].sort())
-    shares.set(memberId, { memberId, assignments: new Map() })
+    assigned.set(memberId, { memberId, assignments: new Map() })
   const topics = new Set([...members.values()].flatMap((member) => member.topics ?? []))
   for (const topic of topics) {
-    const takers = [...shares.values()].filter(({ memberId }) =>
+    const takers = [...assigned.values()].filter(({ memberId }) =>
       members.get(memberId)!.topics?.includes(topic),
     )
     const count = metadata.topics.get(topic)?.partitionsCount ?? 0
     for (let partition = 0; partition < count; partition += 1) {
       const { assignments } = takers[partition % takers.length]!
-      const share = assignments.get(topic) ?? { topic, partitions: [] }
-      share.partitions.push(partition)
-      assignments.set(topic, share)
+      const own = assignments.get(topic) ?? { topic, partitions: [] }
+      own.partitions.push(partition)
+      assignments.set(topic, own)
     }
   }
-  return [...shares.values()]
+  return [...assigned.values()]
 }
