@@ -53,9 +53,15 @@ export function createRecordAcceptor(options: AcceptRecordOptions): RecordAccept
     return false
   }
 
+  async function acceptPaced(record: ReadRecord): Promise<RecordOutcome> {
+    if (isFull(record.caller.tenant)) return 'full'
+    const end = pace.begin(record.body.channel)
+    if (end === undefined) return 'full'
+    return acceptOnce(record).finally(end)
+  }
+
   async function acceptOnce(record: ReadRecord): Promise<RecordOutcome> {
     const { caller, body, bytes, answerKey, requestHash } = record
-    if (isFull(caller.tenant) || pace.isFull(body.channel)) return 'full'
     if (await isRepeated(answerKey, requestHash)) return 'repeated'
     try {
       const [result] = await gate.admit({
@@ -104,7 +110,7 @@ export function createRecordAcceptor(options: AcceptRecordOptions): RecordAccept
   /** @throws what a retry may mend, and defects */
   async function settle(message: IntakeMessage, isLastTry: boolean): Promise<RecordOutcome> {
     try {
-      return await acceptOnce(readRecord(message))
+      return await acceptPaced(readRecord(message))
     } catch (error) {
       if (error instanceof SluiceError ? error.retryable : !isLastTry) throw error
       return keepPoison(message, error)

@@ -1,14 +1,18 @@
 /**
  * Paces intakes by what the pools can carry: while as much waits for a channel as its accounts carry in two seconds, its
- * records stay in the topic. A burst waits there, and not on record.
+ * records stay in the topic. Records in progress count as well, because they will wait as soon as they are accepted. A
+ * burst waits in the topic, and not on record.
  */
 
 import type { Channel } from '../model.ts'
 import type { Clock, Queue } from '../ports.ts'
 
 export interface IntakePace {
-  /** True while no record of the channel is taken. A channel that is none is never full. */
-  isFull(channel: Channel): boolean
+  /**
+   * Begins a record of the channel; undefined where it has to stay in its topic. The returned function says that the
+   * record is not in progress any more, once.
+   */
+  begin(channel: Channel): (() => void) | undefined
 }
 
 export interface IntakePaceOptions {
@@ -27,6 +31,8 @@ const mostMax = 10_000
 const rateMs = 100
 
 export function createIntakePace({ queue, rateOf, clock }: IntakePaceOptions): IntakePace {
+  /** Records in progress over all intakes of this process. */
+  const inProgress = new Map<Channel, number>()
   const bounds = new Map<Channel, { readonly max: number; readonly until: number }>()
 
   function maxOf(channel: Channel): number {
@@ -38,5 +44,12 @@ export function createIntakePace({ queue, rateOf, clock }: IntakePaceOptions): I
     return max
   }
 
-  return { isFull: (channel) => queue.size(channel) >= maxOf(channel) }
+  return {
+    begin(channel) {
+      const begun = inProgress.get(channel) ?? 0
+      if (queue.size(channel) + begun >= maxOf(channel)) return undefined
+      inProgress.set(channel, begun + 1)
+      return () => void inProgress.set(channel, inProgress.get(channel)! - 1)
+    },
+  }
 }

@@ -4,6 +4,7 @@ import { describe, it } from 'node:test'
 import { SluiceError } from '../../src/errors.ts'
 import { createDraftReader } from '../../src/http/draft-checks.ts'
 import { createRecordAcceptor } from '../../src/intake/accept-record.ts'
+import { createIntakePace, type IntakePace } from '../../src/intake/pace.ts'
 import type { IntakeMessage } from '../../src/intake/read-record.ts'
 import { createHarness, type Harness, second } from '../harness.ts'
 
@@ -25,7 +26,7 @@ const record = (offset: number, value: object | string = body, key?: string): In
 /** Different texts, which are no duplicates of each other. */
 const numbered = (n: number) => ({ ...body, content: { subject: `Hello ${n}`, text: `Hello ${n}` } })
 
-function acceptorOf({ gateway, clock }: Harness, isFull: (channel: string) => boolean = () => false) {
+function acceptorOf({ gateway, clock }: Harness, pace: IntakePace = { begin: () => () => undefined }) {
   const errors: string[] = []
   const { accept } = createRecordAcceptor({
     gate: gateway.gate,
@@ -41,7 +42,7 @@ function acceptorOf({ gateway, clock }: Harness, isFull: (channel: string) => bo
       },
       clock,
     }),
-    pace: { isFull },
+    pace,
     clock,
     onError: (what, error) => errors.push(`${what}: ${error}`),
   })
@@ -155,13 +156,32 @@ describe('acceptance of records', () => {
 
   it('leaves the records of a channel in the topic while its pools have no room', async () => {
     const harness = await createHarness()
-    const { accept } = acceptorOf(harness, (channel) => channel === 'email')
+    const { accept } = acceptorOf(harness, {
+      begin: (channel) => (channel === 'email' ? undefined : () => undefined),
+    })
     assert.equal(await harness.done(accept(record(1))), 'full')
     const push = { ...body, channel: 'push', recipient: { id: 'ada', pushToken: 'push-ada' } }
     assert.equal(
       await harness.done(accept(record(2, { ...push, content: { title: 'Hi', body: 'Hi' } }))),
       'poison',
     )
+    await harness.stop()
+  })
+
+  it('accepts no more at once than the pools of a channel carry in two seconds', async () => {
+    const harness = await createHarness()
+    const { clock } = harness
+    let waiting = 0
+    const pace = createIntakePace({ queue: { size: () => waiting }, rateOf: () => 10, clock })
+    const { accept } = acceptorOf(harness, pace)
+    const take = (first: number) =>
+      harness.done(
+        Promise.all(Array.from({ length: 1_010 }, (_, n) => accept(record(first + n, numbered(first + n))))),
+      )
+    const count = (outcomes: readonly string[]) => outcomes.filter((outcome) => outcome === 'accepted').length
+    assert.equal(count(await take(0)), 1_000)
+    waiting = 995
+    assert.equal(count(await take(2_000)), 5)
     await harness.stop()
   })
 

@@ -280,7 +280,7 @@ function takeTopic(
       },
       clock,
     }),
-    pace: { isFull: () => false },
+    pace: { begin: () => () => undefined },
     clock,
     onError,
   })

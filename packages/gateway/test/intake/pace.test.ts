@@ -10,11 +10,14 @@ function paceAt(perSecond: number | undefined) {
     rateOf: () => state.perSecond,
     clock: { now: () => state.now },
   })
+  /** True where nothing is begun while so much waits. */
   const isFullAt = (size: number): boolean => {
     state.size = size
-    return pace.isFull('email')
+    const end = pace.begin('email')
+    end?.()
+    return end === undefined
   }
-  return { state, isFullAt }
+  return { state, pace, isFullAt }
 }
 
 describe('pace of intakes', () => {
@@ -39,5 +42,18 @@ describe('pace of intakes', () => {
     assert.equal(isFullAt(2_000), false)
     state.now = 100
     assert.equal(isFullAt(2_000), true)
+  })
+
+  it('counts the records in progress of a channel beside what waits', () => {
+    const { state, pace } = paceAt(10)
+    state.size = 400
+    const begun = Array.from({ length: 2_000 }, () => pace.begin('email')).filter((end) => end !== undefined)
+    assert.equal(begun.length, 600)
+    begun.pop()!()
+    assert.ok(pace.begin('email'))
+    assert.equal(pace.begin('email'), undefined)
+    for (const end of begun) end()
+    state.size = 998
+    assert.ok(pace.begin('email'))
   })
 })
