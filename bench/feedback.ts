@@ -5,7 +5,7 @@
  * each figure stands what an event costs, which hardly depends on what else the machine does: CPU of this process and of
  * PostgreSQL, and questions to PostgreSQL.
  *
- *     node --conditions=sluice-source bench/feedback.ts [seconds] [postgres://…]
+ *     node --conditions=sluice-source bench/feedback.ts [seconds] [postgres://… [redis://…]]
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -17,12 +17,15 @@ import { createGateway } from '../packages/gateway/src/gateway.ts'
 
 const seconds = Number(process.argv[2] ?? 5)
 const postgres = process.argv[3]
+/** With it the gateway is one of several, whose opt-outs wait until no other sends any more. */
+const redis = process.argv[4]
 const notifications = 20_000
 const cwd = mkdtempSync(join(tmpdir(), 'sluice-bench-'))
 const path = join(cwd, 'sluice.yaml')
 const unlimited = { rate: 'unlimited', modules: 'unlimited', reads: 'unlimited', writes: 'unlimited' }
 const settings = {
   store: postgres ?? `sqlite:${join(cwd, 'b.db')}`,
+  ...(redis === undefined ? {} : { state: redis }),
   http: { port: 0 },
   tenants: { default: unlimited },
   log: { level: 'error' },

@@ -3,7 +3,7 @@
  * index by which a provider's own ids and addresses lead back to a notification. Both are a record apart from the
  * states of notifications: an event changes no status, so it never meets a move.
  */
-import type { Channel } from './model.ts'
+import type { Channel, Notification } from './model.ts'
 
 export const feedbackTypes = ['complaint', 'bounce', 'delivered', 'open', 'click', 'unsubscribe'] as const
 export type FeedbackType = (typeof feedbackTypes)[number]
@@ -38,6 +38,12 @@ export interface SentRecord {
   readonly sentAt: number
 }
 
+/** The part of a notification that a report about it needs, without its content. */
+export type ReportedNotification = Pick<
+  Notification,
+  'tenant' | 'id' | 'channel' | 'category' | 'to' | 'timeline'
+>
+
 /** A report whose notification is not on record yet: webhooks overtake the settlement. */
 export interface WaitingReport {
   /** The same report has the same id. */
@@ -54,6 +60,11 @@ export interface WaitingReport {
 export interface WaitingBounds {
   readonly ofOne: number
   readonly ofAll: number
+}
+
+export interface NotificationName {
+  readonly tenant: string
+  readonly notificationId: string
 }
 
 export interface FeedbackQuery {
@@ -81,6 +92,8 @@ export interface FeedbackRecord {
   keep(events: readonly FeedbackEvent[]): Promise<readonly boolean[]>
   /** Reads the events of notifications of one tenant, oldest first. At most 1,000 notifications at once. */
   of(tenant: string, notificationIds: readonly string[]): Promise<readonly FeedbackEvent[]>
+  /** Reads the keys of the events of each notification. At most 1,000 notifications at once. */
+  keysOf(names: readonly NotificationName[]): Promise<readonly (readonly string[])[]>
   /** Reads events of one tenant, category and type, in the order of `at`. */
   list(query: FeedbackQuery): Promise<FeedbackPage>
   /** Reads the complaints of all tenants, in the order of `at`: for counts that begin anew with the process. */
@@ -98,8 +111,8 @@ export interface FeedbackRecord {
   keepSent(records: readonly SentRecord[]): Promise<void>
   /** Finds the newest record of each key that was sent at `since` or later. At most 1,000 keys at once. */
   findSent(keys: readonly string[], since: number): Promise<readonly (SentRecord | undefined)[]>
-  /** Finds the tenants of notifications by id alone. At most 1,000 ids at once. */
-  tenantsOf(notificationIds: readonly string[]): Promise<readonly (string | undefined)[]>
+  /** Finds notifications by id alone, in the order of the ids. At most 1,000 ids at once. */
+  reported(notificationIds: readonly string[]): Promise<readonly (ReportedNotification | undefined)[]>
   /**
    * Removes events that were recorded before `events`, and sent records of before `sent`.
    * @returns the number of rows that were removed

@@ -44,7 +44,7 @@ export function createFeedbackParts(
   const keys = createSentKeys(() => secretKeys('log'))
   const feedback = createFeedback({
     record: store.feedback,
-    correlate: createCorrelation({ store, record: store.feedback, keys, clock }),
+    correlate: createCorrelation({ record: store.feedback, keys, clock }),
     edit: editor.edit,
     clock,
     tries: () => members.holds('feedback'),

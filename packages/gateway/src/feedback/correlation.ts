@@ -1,7 +1,6 @@
 /** Finds the notifications that reports are about, many at once. */
-import type { FeedbackRecord } from '../feedback-port.ts'
-import type { Notification } from '../model.ts'
-import type { Clock, Store } from '../ports.ts'
+import type { FeedbackRecord, ReportedNotification } from '../feedback-port.ts'
+import type { Clock } from '../ports.ts'
 import type { Report, Reporter } from './report.ts'
 import { type SentKeys, sentForMs } from './sent-keys.ts'
 
@@ -11,21 +10,17 @@ export interface ReportBy {
 }
 
 export interface CorrelationOptions {
-  readonly store: Pick<Store, 'notification'>
-  readonly record: Pick<FeedbackRecord, 'findSent' | 'tenantsOf'>
+  readonly record: Pick<FeedbackRecord, 'findSent' | 'reported'>
   readonly keys: SentKeys
   readonly clock: Pick<Clock, 'now'>
 }
 
-interface Name {
-  readonly tenant: string
-  readonly id: string
-}
-
 /** Answers in the order of the reports; undefined where the notification is not known to the reporter (yet). */
-export type Correlate = (reports: readonly ReportBy[]) => Promise<readonly (Notification | undefined)[]>
+export type Correlate = (
+  reports: readonly ReportBy[],
+) => Promise<readonly (ReportedNotification | undefined)[]>
 
-export function createCorrelation({ store, record, keys, clock }: CorrelationOptions): Correlate {
+export function createCorrelation({ record, keys, clock }: CorrelationOptions): Correlate {
   /** The key under which the message of a report was sent; undefined where it names neither id nor address. */
   function sentKeyOf({ report, by }: ReportBy): string | undefined {
     if (report.isStop === true)
@@ -35,49 +30,44 @@ export function createCorrelation({ store, record, keys, clock }: CorrelationOpt
     return report.providerMessageId === undefined ? undefined : keys.ofMessage(report.providerMessageId)
   }
 
-  /** Finds by the notification id that a report names. */
-  async function namesById(reports: readonly ReportBy[]): Promise<readonly (Name | undefined)[]> {
-    const foreign = reports.flatMap(({ report, by }) =>
-      by.tenant === undefined && report.notificationId !== undefined ? [report.notificationId] : [],
-    )
-    const ids = [...new Set(foreign)]
-    const tenants = new Map<string, string | undefined>()
-    const found = ids.length === 0 ? [] : await record.tenantsOf(ids)
-    for (const [index, id] of ids.entries()) tenants.set(id, found[index])
-    return reports.map(({ report: { notificationId: id }, by }) => {
-      if (id === undefined) return undefined
-      const tenant = by.tenant ?? tenants.get(id)
-      return tenant === undefined ? undefined : { tenant, id }
-    })
+  /** Finds by the notification ids that reports name. */
+  async function foundById(
+    ids: readonly (string | undefined)[],
+  ): Promise<readonly (ReportedNotification | undefined)[]> {
+    const asked = [...new Set(ids.filter((id) => id !== undefined))]
+    const found = asked.length === 0 ? [] : await record.reported(asked)
+    const byId = new Map(asked.map((id, index) => [id, found[index]]))
+    return ids.map((id) => byId.get(id ?? ''))
+  }
+
+  /** Finds by the provider's own ids and addresses. */
+  async function foundBySent(
+    sentKeys: readonly (string | undefined)[],
+  ): Promise<readonly (ReportedNotification | undefined)[]> {
+    const asked = [...new Set(sentKeys.filter((key) => key !== undefined))]
+    if (asked.length === 0) return []
+    const sent = await record.findSent(asked, clock.now() - sentForMs)
+    const idOf = new Map(asked.map((key, index) => [key, sent[index]?.notificationId]))
+    return foundById(sentKeys.map((key) => (key === undefined ? undefined : idOf.get(key))))
   }
 
   return async (reports) => {
-    const byId = await namesById(reports)
-    const sentKeys = reports.map((each, index) => (byId[index] === undefined ? sentKeyOf(each) : undefined))
-    const asked = [...new Set(sentKeys.filter((key) => key !== undefined))]
-    const sent = asked.length === 0 ? [] : await record.findSent(asked, clock.now() - sentForMs)
-    const bySent = new Map(asked.map((key, index) => [key, sent[index]]))
-    const names = reports.map((_, index): Name | undefined => {
-      const record = bySent.get(sentKeys[index] ?? '')
-      return byId[index] ?? (record && { tenant: record.tenant, id: record.notificationId })
-    })
-    const notifications = new Map<string, Promise<Notification | undefined>>()
-    return Promise.all(
-      names.map(async (name, index) => {
-        const { by } = reports[index]!
-        if (name === undefined || (by.tenant !== undefined && by.tenant !== name.tenant)) return undefined
-        const key = JSON.stringify([name.tenant, name.id])
-        const reading = notifications.get(key) ?? store.notification(name.tenant, name.id)
-        notifications.set(key, reading)
-        const found = await reading
-        return found !== undefined && isOf(found, by) ? found : undefined
-      }),
+    const byId = await foundById(reports.map(({ report }) => report.notificationId))
+    // A caller names either id of its own tenant; a provider may send an id that is not ours.
+    const isDecided = ({ report, by }: ReportBy, index: number): boolean =>
+      report.notificationId !== undefined && (by.tenant !== undefined || byId[index] !== undefined)
+    const bySent = await foundBySent(
+      reports.map((each, index) => (isDecided(each, index) ? undefined : sentKeyOf(each))),
     )
+    return reports.map(({ by }, index) => {
+      const found = byId[index] ?? bySent[index]
+      return found !== undefined && isOf(found, by) ? found : undefined
+    })
   }
 }
 
 /** Tests if the reporter sent the notification: an account says nothing about messages of other accounts. */
-function isOf({ channel, timeline }: Notification, by: Reporter): boolean {
-  if (by.tenant !== undefined) return true
+function isOf({ tenant, channel, timeline }: ReportedNotification, by: Reporter): boolean {
+  if (by.tenant !== undefined) return by.tenant === tenant
   return channel === by.channel && timeline.some(({ account }) => account === by.account)
 }

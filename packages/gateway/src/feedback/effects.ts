@@ -1,5 +1,6 @@
 /** Decides what an event changes at its recipient: an opt-out, or an address that is invalid from now on. Pure. */
-import { addressField, type Notification, type Recipient } from '../model.ts'
+import type { ReportedNotification } from '../feedback-port.ts'
+import { addressField, type Recipient } from '../model.ts'
 import { address, isSameAddress, withInvalid, withOptOut } from '../policy/preferences.ts'
 import { pseudonymPrefix } from '../ports.ts'
 import { cleanDetail, type Report } from './report.ts'
@@ -8,7 +9,7 @@ import { cleanDetail, type Report } from './report.ts'
 export type RecipientChange = (before: Recipient | undefined) => Recipient
 
 /** Finds the change that an event makes at the recipient of its notification; undefined where it makes none. */
-export function changeOf(report: Report, notification: Notification): RecipientChange | undefined {
+export function changeOf(report: Report, notification: ReportedNotification): RecipientChange | undefined {
   const { tenant, to, channel, category } = notification
   const known = (before: Recipient | undefined): Recipient => before ?? { tenant, id: to.id }
   switch (report.type) {
@@ -27,7 +28,7 @@ export function changeOf(report: Report, notification: Notification): RecipientC
   }
 }
 
-function invalidation(report: Report, { tenant, to, channel }: Notification): RecipientChange {
+function invalidation(report: Report, { tenant, to, channel }: ReportedNotification): RecipientChange {
   return (before) => {
     const recipient = before ?? { tenant, id: to.id }
     const sentTo = address(to, before, channel)

@@ -12,17 +12,19 @@ import type {
   FeedbackRecord,
   FeedbackSource,
   FeedbackType,
+  NotificationName,
+  ReportedNotification,
   WaitingReport,
 } from '../feedback-port.ts'
 import { feedbackTypes } from '../feedback-port.ts'
-import type { Notification, Recipient } from '../model.ts'
+import type { Recipient } from '../model.ts'
 import type { Clock } from '../ports.ts'
 import type { Correlate, ReportBy } from './correlation.ts'
 import { changeOf, type RecipientChange } from './effects.ts'
 import { cleanDetail, keyOf, type Report, type Reporter } from './report.ts'
 
 export interface FeedbackOptions {
-  readonly record: Pick<FeedbackRecord, 'keep' | 'of' | 'keepWaiting' | 'waiting' | 'endWaiting'>
+  readonly record: Pick<FeedbackRecord, 'keep' | 'keysOf' | 'keepWaiting' | 'waiting' | 'endWaiting'>
   readonly correlate: Correlate
   /** Changes a stored recipient, after the changes before it. */
   readonly edit: (tenant: string, id: string, change: RecipientChange) => Promise<Recipient>
@@ -78,8 +80,12 @@ interface Call {
 }
 
 interface Correlated {
-  readonly report: Report
-  readonly notification: Notification
+  readonly call: Call
+  /** The id under which the report waits on record; absent for a first try. */
+  readonly waits: string | undefined
+  readonly recipient: string
+  /** The event's change of the recipient; absent where it changes nothing. */
+  readonly change: RecipientChange | undefined
   readonly event: FeedbackEvent
 }
 
@@ -96,6 +102,8 @@ export function createFeedback(options: FeedbackOptions): Feedback {
   let disarm: (() => void) | undefined
   let isStopped = false
   let trying: Promise<void> = Promise.resolve()
+  /** Notifications whose events change a recipient just now, and the end of that change. */
+  const changing = new Map<string, Promise<void>>()
 
   function enqueue(reports: readonly ReportBy[], waiting?: readonly WaitingReport[]): Promise<void> {
     return new Promise((resolve, reject) => {
@@ -111,25 +119,40 @@ export function createFeedback(options: FeedbackOptions): Feedback {
     // Calls of the same turn of the event loop share the first batch.
     await undefined
     while (calls.length > 0) {
-      const batch = [calls.shift()!]
-      let size = batch[0]!.reports.length
-      while (calls.length > 0 && size + calls[0]!.reports.length <= batchMax) {
-        size += calls[0]!.reports.length
-        batch.push(calls.shift()!)
-      }
-      queued -= size
+      const batch = nextBatch()
       try {
-        await write(batch)
-        for (const { resolve } of batch) resolve()
+        const rest = await write(batch)
+        const later = batch.filter((call) => rest.some((each) => each.call === call))
+        end(batch.filter((call) => !later.includes(call)))
+        if (rest.length > 0) changeBeside(rest, later)
       } catch (error) {
-        for (const { reject } of batch) reject(error)
+        end(batch, error)
       }
     }
   }
 
-  async function write(batch: readonly Call[]): Promise<void> {
+  function nextBatch(): readonly Call[] {
+    const batch = [calls.shift()!]
+    let size = batch[0]!.reports.length
+    while (calls.length > 0 && size + calls[0]!.reports.length <= batchMax) {
+      size += calls[0]!.reports.length
+      batch.push(calls.shift()!)
+    }
+    return batch
+  }
+
+  function end(ended: readonly Call[], error?: unknown): void {
+    for (const { reports, resolve, reject } of ended) {
+      queued -= reports.length
+      if (error === undefined) resolve()
+      else reject(error)
+    }
+  }
+
+  /** Writes what changes no recipient; returns the rest. */
+  async function write(batch: readonly Call[]): Promise<readonly Correlated[]> {
     const reports = batch.flatMap((call) =>
-      call.reports.map((each, index) => ({ ...each, waits: call.waiting?.[index] })),
+      call.reports.map((each, index) => ({ ...each, call, waits: call.waiting?.[index] })),
     )
     const now = clock.now()
     const notifications = await correlate(reports)
@@ -137,46 +160,69 @@ export function createFeedback(options: FeedbackOptions): Feedback {
     const unknownYet: ReportBy[] = []
     const ended: string[] = []
     for (const [index, notification] of notifications.entries()) {
-      const { report, by, waits } = reports[index]!
-      if (notification !== undefined)
-        found.push({ report, notification, event: eventOf(report, notification, by, now) })
-      else if (waits === undefined) unknownYet.push({ report, by })
-      else if (waits.until <= now) giveUp({ report, by })
-      else continue
-      if (waits !== undefined) ended.push(waits.id)
+      const { report, by, call, waits } = reports[index]!
+      if (notification !== undefined) {
+        const change = changeOf(report, notification)
+        const event = eventOf(report, notification, by, now)
+        found.push({ call, waits: waits?.id, recipient: notification.to.id, change, event })
+      } else if (waits === undefined) unknownYet.push({ report, by })
+      else if (waits.until <= now) {
+        giveUp({ report, by })
+        ended.push(waits.id)
+      }
     }
     await keepWaiting(unknownYet, now)
-    await keep(await unknownOf(found))
-    if (ended.length === 0) return
-    await record.endWaiting(ended)
-    waiting = Math.max(0, waiting - ended.length)
+    const fresh = await unknownOf(found)
+    const rest = fresh.filter(({ change }) => change !== undefined)
+    await keep(fresh.filter(({ change }) => change === undefined))
+    const left = new Set(rest.map(({ waits }) => waits))
+    await endWaiting([...ended, ...found.flatMap(({ waits }) => (left.has(waits) ? [] : (waits ?? [])))])
+    return rest
+  }
+
+  /** Changes recipients and then keeps the events. Other processes make it wait; batches behind it do not. */
+  function changeBeside(events: readonly Correlated[], ending: readonly Call[]): void {
+    async function change(): Promise<void> {
+      await Promise.all(
+        editsOf(events).map(({ tenant, recipient, change }) => edit(tenant, recipient, change)),
+      )
+      await keep(events)
+      await endWaiting(events.flatMap(({ waits }) => waits ?? []))
+    }
+    const names = events.map(({ event }) => nameOf(event))
+    const changed = change()
+      .then(
+        () => end(ending),
+        (error) => end(ending, error),
+      )
+      .finally(() => {
+        for (const name of names) changing.delete(name)
+      })
+    for (const name of names) changing.set(name, changed)
+  }
+
+  async function endWaiting(ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return
+    await record.endWaiting(ids)
+    waiting = Math.max(0, waiting - ids.length)
   }
 
   /** Leaves out events that are on record, and those beyond what is kept of one notification. */
   async function unknownOf(found: readonly Correlated[]): Promise<readonly Correlated[]> {
-    const kept = new Map<string, Set<string>>()
-    for (const [tenant, ofTenant] of Map.groupBy(found, ({ event }) => event.tenant)) {
-      const ids = [...new Set(ofTenant.map(({ event }) => event.notificationId))]
-      for (const id of ids) kept.set(JSON.stringify([tenant, id]), new Set())
-      for (const event of await record.of(tenant, ids))
-        kept.get(JSON.stringify([tenant, event.notificationId]))!.add(event.key)
-    }
-    return found.filter(({ event: { tenant, notificationId, key, type } }) => {
-      const keys = kept.get(JSON.stringify([tenant, notificationId]))!
-      if (keys.has(key) || keys.size >= (isCounted(type) ? 2 * keptMax : keptMax)) return false
-      keys.add(key)
+    const first = new Map(found.map(({ event }) => [nameOf(event), event]))
+    await Promise.all([...first.keys()].map((name) => changing.get(name)))
+    const keys = first.size === 0 ? [] : await record.keysOf([...first.values()])
+    const kept = new Map([...first.keys()].map((name, index) => [name, new Set(keys[index])]))
+    return found.filter(({ event }) => {
+      const known = kept.get(nameOf(event))!
+      if (known.has(event.key) || known.size >= (isCounted(event.type) ? 2 * keptMax : keptMax)) return false
+      known.add(event.key)
       return true
     })
   }
 
   async function keep(correlated: readonly Correlated[]): Promise<void> {
     if (correlated.length === 0) return
-    await Promise.all(
-      correlated.map(async ({ report, notification }) => {
-        const change = changeOf(report, notification)
-        if (change !== undefined) await edit(notification.tenant, notification.to.id, change)
-      }),
-    )
     const areNew = await record.keep(correlated.map(({ event }) => event))
     for (const [index, { event }] of correlated.entries()) if (areNew[index] === true) tell(event)
   }
@@ -247,23 +293,50 @@ export function createFeedback(options: FeedbackOptions): Feedback {
       disarm?.()
       await trying
       await running
+      await Promise.all(changing.values())
     },
   }
 }
 
-const nameOf = (by: Reporter): string =>
+interface RecipientEdit {
+  readonly tenant: string
+  readonly recipient: string
+  readonly change: RecipientChange
+}
+
+/** Finds what events change: all changes of a recipient, in their order, are one write. */
+function editsOf(correlated: readonly Correlated[]): readonly RecipientEdit[] {
+  const edits = correlated.flatMap(({ event: { tenant }, recipient, change }): readonly RecipientEdit[] =>
+    change === undefined ? [] : [{ tenant, recipient, change }],
+  )
+  const byRecipient = Map.groupBy(edits, ({ tenant, recipient }) => JSON.stringify([tenant, recipient]))
+  return [...byRecipient.values()].map(([first, ...others]) => ({
+    ...first!,
+    change: (before) => others.reduce((recipient, { change }) => change(recipient), first!.change(before)),
+  }))
+}
+
+const nameOf = ({ tenant, notificationId }: NotificationName): string =>
+  JSON.stringify([tenant, notificationId])
+
+const reporterOf = (by: Reporter): string =>
   by.tenant === undefined ? `account ${by.channel} ${by.account}` : `tenant ${by.tenant}`
 
 /** A report as it waits on record: the same one has the same id. */
 function waitingOf({ report, by }: ReportBy, until: number): WaitingReport {
   const { notificationId, providerMessageId, address } = report
-  const reporter = nameOf(by)
+  const reporter = reporterOf(by)
   const named = JSON.stringify([reporter, notificationId, providerMessageId, address, keyOf(report)])
   const id = createHash('sha256').update(named).digest('hex').slice(0, 32)
   return { id, reporter, until, body: JSON.stringify({ report, by }) }
 }
 
-function eventOf(report: Report, notification: Notification, by: Reporter, now: number): FeedbackEvent {
+function eventOf(
+  report: Report,
+  notification: ReportedNotification,
+  by: Reporter,
+  now: number,
+): FeedbackEvent {
   const { tenant, id, channel, category } = notification
   const detail = cleanDetail(report.detail)
   return {

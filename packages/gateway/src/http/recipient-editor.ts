@@ -6,7 +6,7 @@
 import { conflicted, retryOnConflict } from '../conflict.ts'
 import { SluiceError } from '../errors.ts'
 import type { Recipient } from '../model.ts'
-import type { Store, StoredRecipient } from '../ports.ts'
+import type { RecipientKey, Store, StoredRecipient } from '../ports.ts'
 import type { Gate } from '../stages.ts'
 
 export interface RecipientEditor {
@@ -24,14 +24,15 @@ type ChangeRecipient = (before: Recipient | undefined, wasErased: boolean) => Re
 
 export function createRecipientEditor(options: {
   readonly gate: Pick<Gate, 'saveRecipient'>
-  readonly store: Pick<Store, 'recipient' | 'isVersioned'>
+  readonly store: Pick<Store, 'recipients' | 'isVersioned'>
 }): RecipientEditor {
   const { gate, store } = options
   const last = new Map<string, Promise<unknown>>()
+  const read = createSharedRead(store)
 
   async function editNow(tenant: string, id: string, change: ChangeRecipient): Promise<Recipient> {
     const after = await retryOnConflict(async () => {
-      const stored: Partial<StoredRecipient> = (await store.recipient(tenant, id)) ?? {}
+      const stored: Partial<StoredRecipient> = (await read({ tenant, recipient: id })) ?? {}
       const { erased = false, version = 0, ...before } = stored
       const changed = change(before.id === undefined ? undefined : (before as Recipient), erased)
       const isSaved = await gate.saveRecipient(store.isVersioned ? { ...changed, version } : changed)
@@ -59,4 +60,41 @@ export function createRecipientEditor(options: {
     edit: (tenant, id, change) => inTurn(tenant, id, () => editNow(tenant, id, change)),
     alone: inTurn,
   }
+}
+
+/** Recipients that one question asks for at most. */
+const readMax = 1_000
+
+interface WaitingRead {
+  readonly key: RecipientKey
+  readonly resolve: (recipient: StoredRecipient | undefined) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** Reads recipients; what is asked for in the same turn of the event loop is one question to the store. */
+function createSharedRead(store: Pick<Store, 'recipients'>) {
+  let waiting: WaitingRead[] = []
+
+  async function ask(): Promise<void> {
+    const asked = waiting
+    waiting = []
+    if (asked.length === 0) return
+    try {
+      const found = await store.recipients(asked.map(({ key }) => key))
+      for (const [index, { resolve, reject }] of asked.entries()) {
+        const recipient = found[index]
+        if (recipient instanceof Error) reject(recipient)
+        else resolve(recipient)
+      }
+    } catch (error) {
+      for (const { reject } of asked) reject(error)
+    }
+  }
+
+  return (key: RecipientKey): Promise<StoredRecipient | undefined> =>
+    new Promise((resolve, reject) => {
+      if (waiting.length === 0) queueMicrotask(() => void ask())
+      waiting.push({ key, resolve, reject })
+      if (waiting.length === readMax) void ask()
+    })
 }

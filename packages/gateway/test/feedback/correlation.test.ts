@@ -46,7 +46,7 @@ test('a message is found by its provider’s id, for its own tenant and account,
     await watched.send(message, account, signal)
   }
   await index.close()
-  const correlate = createCorrelation({ store, record: store.feedback, keys, clock })
+  const correlate = createCorrelation({ record: store.feedback, keys, clock })
   const found = async (report: object, by: object) =>
     (await correlate([{ report: { type: 'open', at: epoch, ...report }, by: by as never }]))[0]?.id
   const own = { channel: 'email', account: 'a1' }

@@ -9,9 +9,9 @@ const turn = () => new Promise(setImmediate)
 const editor = createRecipientEditor({
   store: {
     isVersioned: false,
-    async recipient(tenant, id) {
+    async recipients(keys) {
       await turn()
-      return recipients.get(`${tenant}/${id}`)
+      return keys.map(({ tenant, recipient }) => recipients.get(`${tenant}/${recipient}`))
     },
   },
   gate: {

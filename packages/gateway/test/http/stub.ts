@@ -14,7 +14,7 @@ import type { HttpServerConfig, HttpServerOptions } from '../../src/http/server-
 import type { Decision, Draft, Job, Notification, Recipient, Status } from '../../src/model.ts'
 import { channels, isFinal, statuses } from '../../src/model.ts'
 import { compilePolicy } from '../../src/policy/compile.ts'
-import type { Clock, DeadLetterQuery, ListQuery, Store, StoredAnswer } from '../../src/ports.ts'
+import type { Clock, DeadLetterQuery, ListQuery, RecipientKey, Store, StoredAnswer } from '../../src/ports.ts'
 import type { Admit, Admitted, Gate, Happening, Jobs, Ledger, Live, OpenJob } from '../../src/stages.ts'
 import { noPools, stubHolds } from './stub-holds.ts'
 
@@ -296,10 +296,11 @@ function createMemory() {
     },
     feedback: { of: async () => [] },
     intake: { poison: async () => ({ items: [], nextCursor: null }) },
-    async recipient(tenant: string, id: string) {
+    recipient: async (tenant: string, id: string) => stub.recipients.get(`${tenant}/${id}`),
+    async recipients(keys: readonly RecipientKey[]) {
       // As with a real store, others get their turn meanwhile.
       await new Promise(setImmediate)
-      return stub.recipients.get(`${tenant}/${id}`)
+      return keys.map(({ tenant, recipient }) => stub.recipients.get(`${tenant}/${recipient}`))
     },
     async answer({
       tenant,

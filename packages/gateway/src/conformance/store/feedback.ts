@@ -1,6 +1,6 @@
 /** Feedback on record: each event once, read by notification and by category, and the index of what was sent. */
 import assert from 'node:assert/strict'
-import type { FeedbackEvent, FeedbackPage } from '../../feedback-port.ts'
+import type { FeedbackEvent, FeedbackPage, ReportedNotification } from '../../feedback-port.ts'
 import { epoch, settled, someNotification } from './sample.ts'
 import type { StoreCapabilities, Test } from './suite.ts'
 import { must } from './suite.ts'
@@ -37,6 +37,12 @@ export function feedback(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.feedback.of('other', ['n1']), [elsewhere])
     assert.deepEqual(await store.feedback.of('third', ['n1']), [])
     assert.deepEqual(await store.feedback.keep([]), [])
+    const names = [elsewhere, { tenant: 'acme', notificationId: 'n2' }, first]
+    const keys = await store.feedback.keysOf(names)
+    assert.deepEqual(
+      keys.map((each) => [...each].sort()),
+      [['k1'], [], ['k1', 'k2', 'k3']],
+    )
   })
 
   test('lists events of a tenant, category and type in the order of their instants, by pages', async (store) => {
@@ -92,11 +98,34 @@ export function feedback(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.feedback.findSent(['a', 'b'], epoch + 2 * dayMs), [later, undefined])
   })
 
-  test('finds the tenant of a notification by its id alone', async (store) => {
-    const [one, two] = [someNotification(), someNotification({ tenant: 'other' })]
-    await must(store, { accept: [one, two] })
-    const found = await store.feedback.tenantsOf([two.id, 'nobody', one.id])
-    assert.deepEqual(found, ['other', undefined, 'acme'])
+  test('finds notifications by their ids alone, with what a report needs of them', async (store) => {
+    const [one, two, ended] = [
+      someNotification(),
+      someNotification({
+        tenant: 'other',
+        channel: 'sms',
+        category: 'billing',
+        to: { id: 'bob', phone: '+451' },
+      }),
+      someNotification(),
+    ]
+    await must(store, { accept: [one, two, ended] })
+    const after = settled(ended, epoch + 5)
+    await must(store, { moves: [after] })
+    const found = await store.feedback.reported([two.id, 'nobody', 'a\0b', one.id, ended.id, two.id])
+    const part = ({ tenant, id, channel, category, to, timeline }: ReportedNotification) => ({
+      tenant,
+      id,
+      channel,
+      category,
+      to,
+      timeline,
+    }) // A store may answer more.
+    assert.deepEqual(
+      found.map((each) => each && part(each)),
+      [part(two), undefined, undefined, part(one), part(after.after), part(two)],
+    )
+    assert.deepEqual(await store.feedback.reported([]), [])
   })
 
   test('keeps reports that wait, each once and within both bounds, until they are ended', async (store) => {

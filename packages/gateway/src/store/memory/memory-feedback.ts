@@ -4,6 +4,8 @@ import type {
   FeedbackPage,
   FeedbackQuery,
   FeedbackRecord,
+  NotificationName,
+  ReportedNotification,
   SentRecord,
   WaitingBounds,
   WaitingReport,
@@ -14,6 +16,8 @@ type Range = Pick<FeedbackQuery, 'from' | 'to' | 'cursor' | 'limit'>
 
 const keyOf = ({ tenant, notificationId, key }: FeedbackEvent): string =>
   JSON.stringify([tenant, notificationId, key])
+const nameOf = ({ tenant, notificationId }: NotificationName): string =>
+  JSON.stringify([tenant, notificationId])
 const byTime = (a: FeedbackEvent, b: FeedbackEvent): number => a.at - b.at
 
 export class MemoryFeedback implements FeedbackRecord {
@@ -39,6 +43,11 @@ export class MemoryFeedback implements FeedbackRecord {
     return [...this.#events.values()]
       .filter((event) => event.tenant === tenant && wanted.has(event.notificationId))
       .sort(byTime)
+  }
+
+  async keysOf(names: readonly NotificationName[]): Promise<readonly (readonly string[])[]> {
+    const kept = Map.groupBy(this.#events.values(), nameOf)
+    return names.map((name) => (kept.get(nameOf(name)) ?? []).map(({ key }) => key))
   }
 
   async list({ tenant, category, type, ...range }: FeedbackQuery): Promise<FeedbackPage> {
@@ -94,8 +103,9 @@ export class MemoryFeedback implements FeedbackRecord {
     })
   }
 
-  async tenantsOf(ids: readonly string[]): Promise<readonly (string | undefined)[]> {
-    return ids.map((id) => [...this.#tenants].find(([, rows]) => rows.has(id))?.[0])
+  async reported(ids: readonly string[]): Promise<readonly (ReportedNotification | undefined)[]> {
+    const tenants = [...this.#tenants.values()]
+    return ids.map((id) => tenants.find((rows) => rows.has(id))?.get(id))
   }
 
   async prune({ events, sent }: { readonly events: number; readonly sent: number }): Promise<number> {

@@ -4,6 +4,7 @@ import type {
   FeedbackPage,
   FeedbackQuery,
   FeedbackRecord,
+  ReportedNotification,
   SentRecord,
   WaitingReport,
 } from '../../feedback-port.ts'
@@ -125,6 +126,15 @@ export function createFeedback(db: Db): FeedbackRecord {
       )
       return rows.map(eventOf)
     },
+    async keysOf(names) {
+      const rows = await db.query<{ n: number; key: string }>(
+        `SELECT n, f.key FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS x(tenant, notification, n)
+          JOIN feedback f USING (tenant, notification)`,
+        [names.map(({ tenant }) => tenant), names.map(({ notificationId }) => notificationId)],
+      )
+      const found = Map.groupBy(rows, ({ n }) => n)
+      return names.map((_, index) => (found.get(index + 1) ?? []).map(({ key }) => key))
+    },
     list: ({ tenant, category, type, ...range }) =>
       page('tenant = $6 AND category = $7 AND type = $8', [tenant, category, type], range),
     complaints: (range) => page("type = 'complaint'", [], range),
@@ -159,12 +169,13 @@ export function createFeedback(db: Db): FeedbackRecord {
         return row && sentOf(row)
       })
     },
-    async tenantsOf(ids) {
-      const rows = await db.query<{ id: string; tenant: string }>(
-        'SELECT id, tenant FROM notification WHERE id = ANY($1)',
+    async reported(ids) {
+      const rows = await db.query<ReportedNotification>(
+        `SELECT id, tenant, channel, category, body->'to' AS "to", state->'timeline' AS timeline
+          FROM whole WHERE id = ANY($1)`,
         [ids.filter(isText)],
       )
-      const found = new Map(rows.map(({ id, tenant }) => [id, tenant]))
+      const found = new Map(rows.map((row) => [row.id, row]))
       return ids.map((id) => found.get(id))
     },
     prune: async ({ events, sent }) =>

@@ -1,12 +1,17 @@
 /** The record of feedback in the embedded store: events go to the engine in transactions of their own. */
 import type { FeedbackPage, FeedbackRecord } from '../../feedback-port.ts'
+import type { Notification } from '../../model.ts'
+import type { Page } from '../../ports.ts'
 import type { Readable } from './codec/checksum.ts'
 import type { FoundPage } from './tables/feedback.ts'
 import type { EngineClient } from './worker/engine-client.ts'
+import type { PackedPage } from './worker/packed-rows.ts'
 
 export interface SqliteFeedbackOptions {
   readonly ask: EngineClient['ask']
   readonly read: EngineClient['read']
+  /** Decodes a page of notifications; leaves out damaged ones. */
+  readonly pageOf: (page: PackedPage) => Promise<Pick<Page<Notification>, 'items'>>
   /** Hears of each row that cannot be read. */
   readonly onDamaged: (what: string) => void
   /** Runs slice after slice, with room for commits between them. */
@@ -17,23 +22,31 @@ export interface SqliteFeedbackOptions {
 const pruneSlice = 500
 
 export function createSqliteFeedback(options: SqliteFeedbackOptions): FeedbackRecord {
-  const { ask, read, onDamaged, untilDone } = options
+  const { ask, read, pageOf, onDamaged, untilDone } = options
   function found<T>({ found, damaged }: Readable<T>): readonly T[] {
     for (const what of damaged) onDamaged(what)
     return found
   }
-  const pageOf = (page: FoundPage): FeedbackPage => ({ items: found(page), nextCursor: page.nextCursor })
+  const feedbackPageOf = (page: FoundPage): FeedbackPage => ({
+    items: found(page),
+    nextCursor: page.nextCursor,
+  })
   return {
     keep: (events) => ask('keepFeedback', events),
     of: async (tenant, ids) => found(await read('feedbackOf', tenant, ids)),
-    list: async (query) => pageOf(await read('listFeedback', query)),
-    complaints: async (query) => pageOf(await read('complaints', query)),
+    keysOf: (names) => read('feedbackKeys', names),
+    list: async (query) => feedbackPageOf(await read('listFeedback', query)),
+    complaints: async (query) => feedbackPageOf(await read('complaints', query)),
     keepWaiting: (reports, bounds) => ask('keepWaiting', reports, bounds),
     waiting: async (limit, after) => found(await read('waitingFeedback', limit, after)),
     endWaiting: (ids) => ask('endWaiting', ids),
     keepSent: (records) => ask('keepSent', records),
     findSent: (keys, since) => read('findSent', keys, since),
-    tenantsOf: (ids) => read('tenantsOf', ids),
+    async reported(ids) {
+      const { items } = await pageOf(await read('notificationsOf', ids))
+      const byId = new Map(items.map((each) => [each.id, each]))
+      return ids.map((id) => byId.get(id))
+    },
     async prune(before) {
       let rows = 0
       await untilDone(async () => {

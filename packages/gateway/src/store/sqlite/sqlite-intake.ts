@@ -5,7 +5,7 @@ import type { SqliteFeedbackOptions } from './sqlite-feedback.ts'
 /** Rows that are removed in one transaction. */
 const pruneSlice = 100
 
-export function createSqliteIntake(options: SqliteFeedbackOptions): IntakeRecord {
+export function createSqliteIntake(options: Omit<SqliteFeedbackOptions, 'pageOf'>): IntakeRecord {
   const { ask, read, onDamaged, untilDone } = options
   return {
     positions: (topicId) => read('intakePositions', topicId),

@@ -207,7 +207,7 @@ export function createSqliteStore({
     isVersioned: false,
     othersCallForMs: 0,
     begin: () => ownRights,
-    feedback: createSqliteFeedback({ ask, read, onDamaged: damagedRows.note, untilDone }),
+    feedback: createSqliteFeedback({ ask, read, pageOf, onDamaged: damagedRows.note, untilDone }),
     ...(isLogged ? { outbox: createSqliteOutbox({ ask, read, onDamaged: damagedRows.note }) } : {}),
     intake: createSqliteIntake({ ask, read, onDamaged: damagedRows.note, untilDone }),
     ...createSqliteTakeover({

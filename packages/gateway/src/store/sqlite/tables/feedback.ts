@@ -3,6 +3,7 @@ import type { DatabaseSync, SQLOutputValue } from 'node:sqlite'
 import type {
   FeedbackEvent,
   FeedbackQuery,
+  NotificationName,
   SentRecord,
   WaitingBounds,
   WaitingReport,
@@ -54,6 +55,7 @@ const placeOf = (cursor: string | undefined): readonly [at: number, seq: number]
 export function prepareFeedbackReads(db: DatabaseSync) {
   const ofNotifications = db.prepare(`SELECT ${columns} FROM feedback
     WHERE tenant = ? AND notification IN (SELECT value FROM json_each(?)) ORDER BY at, seq`)
+  const keys = db.prepare('SELECT key FROM feedback WHERE tenant = ? AND notification = ?')
   const range = 'at >= max(:from, :at) AND at < :to AND (at, seq) > (:at, :seq) ORDER BY at, seq LIMIT :limit'
   const byCategory = db.prepare(`SELECT ${columns} FROM feedback
     WHERE tenant = :tenant AND category = :category AND type = :type AND ${range}`)
@@ -61,7 +63,6 @@ export function prepareFeedbackReads(db: DatabaseSync) {
   const sent = db.prepare(`SELECT tenant, notification, sent_at AS sentAt FROM sent
     WHERE day = ? AND key = ? AND sent_at >= ?`)
   const bounds = db.prepare('SELECT min(day) AS first, max(day) AS last FROM sent')
-  const tenant = db.prepare('SELECT tenant FROM notifications WHERE id = ?')
   const waiting = db.prepare('SELECT * FROM feedback_waiting WHERE id > ? ORDER BY id LIMIT ?')
 
   function pageOf(rows: readonly EventRow[], limit: number): FoundPage {
@@ -73,6 +74,10 @@ export function prepareFeedbackReads(db: DatabaseSync) {
   return {
     feedbackOf: (tenant: string, ids: readonly string[]): Readable<FeedbackEvent> =>
       readable(ofNotifications.all(tenant, JSON.stringify(ids)), eventOf),
+    feedbackKeys: (names: readonly NotificationName[]): readonly (readonly string[])[] =>
+      names.map(({ tenant, notificationId }) =>
+        keys.all(tenant, notificationId).map(({ key }) => key as string),
+      ),
     listFeedback({ cursor, ...query }: FeedbackQuery): FoundPage {
       const [at, seq] = placeOf(cursor)
       return pageOf(byCategory.all({ ...query, at, seq }), query.limit)
@@ -100,8 +105,6 @@ export function prepareFeedbackReads(db: DatabaseSync) {
     },
     waitingFeedback: (limit: number, after = ''): Readable<WaitingReport> =>
       readable(waiting.all(after, limit), waitingOf),
-    tenantsOf: (ids: readonly string[]): readonly (string | undefined)[] =>
-      ids.map((id) => tenant.get(id)?.tenant as string | undefined),
   }
 }
 

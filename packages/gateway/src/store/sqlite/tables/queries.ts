@@ -23,6 +23,8 @@ export type DuePlace = readonly [dueAt: number, seq: number]
 
 export interface Queries {
   notification(tenant: string, id: string): Row | undefined
+  /** Finds notifications of any tenant by their ids. */
+  notificationsOf(ids: readonly string[]): readonly Row[]
   /** Lists notifications. `noted` are the seqs of the recipient's rows that are not flushed to the table yet. */
   list(query: ListQuery, noted: readonly number[]): RowPage
   /** Opens the cursor of a list in the order of `sendAt`: the place after which it goes on. */
@@ -184,6 +186,13 @@ export function prepareQueries(options: QueriesOptions): Queries {
     notification(tenant, id) {
       const sql = `SELECT ${columns} FROM notifications n CROSS JOIN states s USING (seq) WHERE n.id = ? AND n.tenant = ?`
       return prepared(sql).get(id, tenant) as unknown as Row | undefined
+    },
+
+    notificationsOf(ids) {
+      const byId = prepared(
+        `SELECT ${columns} FROM notifications n CROSS JOIN states s USING (seq) WHERE n.id = ?`,
+      )
+      return ids.map((id) => byId.get(id) as unknown as Row | undefined).filter((row) => row !== undefined)
     },
 
     list(query, noted) {

@@ -17,6 +17,8 @@ export function prepareReads(db: DatabaseSync) {
   const listing = prepareQueries({ db, key: hashKeyOf(db), cursors: createCursors(db) })
   return {
     ...listing,
+    notificationsOf: (ids: readonly string[]) =>
+      pack({ rows: listing.notificationsOf(ids), nextCursor: null }),
     list: (query: ListQuery, noted: readonly number[]) => pack(listing.list(query, noted)),
     listDue: (query: ListQuery, places: readonly DuePlace[]) => pack(listing.listDue(query, places)),
     deadLetters: (query: DeadLetterQuery) => pack(listing.deadLetters(query)),
