@@ -22,6 +22,11 @@ export interface GivenRights {
    */
   readonly forMs: number
   /**
+   * The instant of `Clock.monotonic` at which the store sent its question, from which the time counts. Absent where it
+   * counts from the call of `begin`.
+   */
+  readonly askedAt?: number
+  /**
    * The newest registration of each server of limiter state, by its node, as it was on record when the rights were given:
    * what is asked of a server under an older one counts in a life that has ended. Absent where no server is registered.
    */

@@ -11,6 +11,7 @@ import type { Endpoints } from './endpoints.ts'
 import type { Route } from './pools/route.ts'
 import { createQueueExpiry, type Shed } from './queue-expiry.ts'
 import type { SendBatch } from './send-batch.ts'
+import { SendWindow } from './send-window.ts'
 
 export interface ChannelWorkerOptions {
   readonly route: Route
@@ -39,8 +40,11 @@ export function createChannelWorker(options: ChannelWorkerOptions): ChannelWorke
   const { route, automaticRedrive, queue, clock, attempts, endpoints, send, shed, onError } = options
   const { channel } = route
   const queueExpiry = createQueueExpiry({ route, queue, clock, shed })
+  const sendWindow = new SendWindow()
   let stopped = false
   let willPump = false
+  /** True if notifications wait for a batch to end. */
+  let isWindowFull = false
   let disarm: (() => void) | undefined
 
   attempts.onFinished(({ state }) => {
@@ -63,8 +67,11 @@ export function createChannelWorker(options: ChannelWorkerOptions): ChannelWorke
         automaticRedrive.wake()
         return
       }
+      isWindowFull = sendWindow.room === 0
+      if (isWindowFull) return
       const now = clock.now()
-      const leases = route.lease(now, Math.min(batchMax, waiting), queue.critical(channel))
+      const most = Math.min(batchMax, waiting, sendWindow.room)
+      const leases = route.lease(now, most, queue.critical(channel))
       if (leases.length === 0) {
         arm(now)
         queueExpiry.watch(now)
@@ -79,10 +86,13 @@ export function createChannelWorker(options: ChannelWorkerOptions): ChannelWorke
   }
 
   async function sendAll(batch: Parameters<SendBatch>[0]): Promise<void> {
+    sendWindow.begin(batch.length)
     try {
-      await send(batch)
-      if (batch.some(({ state }) => state === 'released')) pumpSoon()
+      const late = await send(batch)
+      sendWindow.end(batch.length, late)
+      if (isWindowFull || batch.some(({ state }) => state === 'released')) pumpSoon()
     } catch (error) {
+      sendWindow.end(batch.length, 0)
       onError('dispatch', error)
       clock.at(clock.now() + settleAgainMs, pump)
     }

@@ -37,10 +37,10 @@ export interface SendBatchesOptions {
 }
 
 /**
- * Sends the attempts; resolves when each of them is sent or released. Rejects where the store or the limits do not
- * answer; then all notifications are back in the queue.
+ * Sends the attempts; resolves when each of them is sent or released, to the number whose right to send had ended before
+ * the call. Rejects where the store or the limits do not answer; then all notifications are back in the queue.
  */
-export type SendBatch = (attempts: readonly Attempt[]) => Promise<void>
+export type SendBatch = (attempts: readonly Attempt[]) => Promise<number>
 
 /** Content after which a batch yields the event loop: a megabyte takes some milliseconds to write to a socket. */
 const sliceBytes = 2 ** 20
@@ -50,7 +50,7 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
   const { endpoints, inFlightSends, retries, quarantine, completer, onError } = options
   const check = createSendChecks({ rules, ledger, recipients, contents, clock, endpoints, retries })
 
-  async function send(attempts: readonly Attempt[]): Promise<void> {
+  async function send(attempts: readonly Attempt[]): Promise<number> {
     const { changes } = recipients
     const version = rules.policyVersion()
     let batch: CheckedBatch
@@ -73,6 +73,7 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
     }
     follow(batch)
     let sentBytes = 0
+    let late = 0
     for (let index = 0; index < batch.ready.length; index += 1) {
       const attempt = batch.ready[index]!
       const { fired, at } = firedInTime(firings[index]!, clock.now())
@@ -80,7 +81,10 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
       try {
         if (isBehind) delay(attempt, clock.now())
         else if (!fired) delay(attempt, at)
-        else if (isOver(attempt, until) || (recipients.changes !== changes && isForbidden(attempt)))
+        else if (clock.monotonic() > until) {
+          late += 1
+          putBack(attempt)
+        } else if (isOver(attempt) || (recipients.changes !== changes && isForbidden(attempt)))
           putBack(attempt)
         else if (rules.policyVersion() !== version) putBack(attempt)
         else if (attempt.fired(firedAt)) attempt.send()
@@ -96,6 +100,7 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
       await new Promise<void>((resolve) => clock.soon(resolve))
     }
     endpoints.look(clock.now())
+    return late
   }
 
   /** Keeps the attempts that have the right to send; releases those whose notification has gone another way. */
@@ -133,11 +138,11 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
     queue.giveBack(left.map(({ notification }) => notification))
   }
 
-  /** Tests if the right to send or the token has ended, the account went out, a hold came, or it has expired. */
-  function isOver({ notification, notification: { expiresAt }, lease }: Attempt, until: number): boolean {
+  /** Tests if the token has ended, the account went out, a hold came, or it has expired. */
+  function isOver({ notification, notification: { expiresAt }, lease }: Attempt): boolean {
     const now = clock.now()
     if (expiresAt !== undefined && expiresAt <= now) return true
-    return clock.monotonic() > until || rules.isHeld(notification) || !lease.mayCall(now)
+    return rules.isHeld(notification) || !lease.mayCall(now)
   }
 
   /** Tests if a preference that was saved since the checks forbids to send it. */
@@ -187,7 +192,7 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
    * Handles a failed batch. An error that concerns one notification is searched by sending each in a batch of its own;
    * if the store or the limits do not answer, all of them return to the queue.
    */
-  async function giveUp(attempts: readonly Attempt[], error: unknown): Promise<void> {
+  async function giveUp(attempts: readonly Attempt[], error: unknown): Promise<number> {
     const open = attempts.filter(({ state }) => state !== 'released')
     const isGeneral = concernsAll(error)
     if (!isGeneral && attempts.length > 1) {
@@ -195,9 +200,12 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
       const ended = await Promise.allSettled(open.map((attempt) => send([attempt])))
       const failed = ended.find((each) => each.status === 'rejected')
       if (failed !== undefined) throw failed.reason
-      return
+      return 0
     }
-    if (!isGeneral) return isolate(attempts[0]!, error)
+    if (!isGeneral) {
+      isolate(attempts[0]!, error)
+      return 0
+    }
     for (const attempt of open) attempt.release()
     queue.giveBack(open.map(({ notification }) => notification).filter(ledger.isCurrent))
     throw error

@@ -42,13 +42,13 @@ export function createSendRights({
   }
 
   function begun(requests: Requests, stale: Set<string> | undefined, given: GivenRights, at: number): Begun {
-    const { refused, outdated, forMs } = given
+    const { refused, outdated, forMs, askedAt = at } = given
     if (refused.size > 0) end(requests, (id) => refused.has(id), false)
     if (stale === undefined && refused.size === 0 && forMs === Number.POSITIVE_INFINITY) return allBegun
     return {
       refused: stale === undefined ? refused : new Set([...stale, ...refused]),
       ...(outdated === undefined ? {} : { outdated }),
-      until: at + forMs,
+      until: askedAt + forMs,
     }
   }
 

@@ -25,7 +25,10 @@ export interface StateHealth {
   counts(): { readonly unanswered: number; readonly awaySince: number | undefined }
 }
 
-/** Questions in a row without an answer after which the server counts as away: one late answer is none. */
+/**
+ * Questions in a row without an answer after which the server counts as away: one late answer is none. Those that were
+ * under way together count as one.
+ */
 const awayAfter = 3
 /** Between two questions while it is away, ms. */
 const probeMs = 100
@@ -33,6 +36,9 @@ const probeMs = 100
 export function createStateHealth({ clock, log, shown }: StateHealthOptions): StateHealth {
   let unanswered = 0
   let inARow = 0
+  /** The number of questions that were asked, and how many of them had been when the last one in a row was missed. */
+  let asked = 0
+  let askedBefore = 0
   let awaySince: number | undefined
   let probedAt = Number.NEGATIVE_INFINITY
   let lastError: unknown
@@ -44,8 +50,10 @@ export function createStateHealth({ clock, log, shown }: StateHealthOptions): St
     awaySince = undefined
   }
 
-  function missed(error: unknown): void {
+  function missed(error: unknown, number: number): void {
     unanswered += 1
+    if (number <= askedBefore) return
+    askedBefore = asked
     inARow += 1
     if (inARow < awayAfter || awaySince !== undefined) return
     awaySince = clock.now()
@@ -60,12 +68,14 @@ export function createStateHealth({ clock, log, shown }: StateHealthOptions): St
           throw new SluiceError('STATE_UNAVAILABLE', `${shown} does not answer.`, { retryAfterMs: 1_000 })
         probedAt = now
       }
+      asked += 1
+      const number = asked
       try {
         const answer = await question()
         answered()
         return answer
       } catch (error) {
-        if (error instanceof SluiceError && error.code === 'STATE_UNAVAILABLE') missed(error)
+        if (error instanceof SluiceError && error.code === 'STATE_UNAVAILABLE') missed(error, number)
         throw error
       }
     },

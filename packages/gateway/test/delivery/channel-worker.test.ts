@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { SendResult } from '../../src/ports.ts'
 import { delivered, throttled } from './scripted.ts'
-import { createStage, queued, second, start } from './stage.ts'
+import { createStage, queued, type Stage, second, start } from './stage.ts'
 
 const many = (count: number) => Array.from({ length: count }, (_, index) => queued(`n${index}`))
 const instants = (calls: readonly { readonly at: number }[]): number[] => calls.map(({ at }) => at)
@@ -81,4 +81,42 @@ test('a stopped worker takes nothing and leaves no timer', async (t) => {
   await stage.runFor(60 * second)
   assert.deepEqual(instants(stage.calls), [0])
   assert.equal(stage.ledger.live('late')?.notification.dueAt, start)
+})
+
+test('a worker sends all of a long queue over a record that gives many rights later than they last', async (t) => {
+  // As a record does it: all that wait for a right share one call, whose duration grows with their number.
+  const perRightMs = 1
+  let asking: { readonly count: number; readonly resolve: () => void }[] = []
+  let isBusy = false
+  const answerAll = (): void => {
+    if (isBusy || asking.length === 0) return
+    isBusy = true
+    const together = asking
+    asking = []
+    const tookMs = perRightMs * together.reduce((sum, { count }) => sum + count, 0)
+    stage.clock.at(stage.clock.now() + tookMs, () => {
+      isBusy = false
+      for (const { resolve } of together) resolve()
+      answerAll()
+    })
+  }
+  const stage: Stage = await createStage(t, {
+    rates: [''],
+    concurrency: 5_000,
+    wrapLedger: (ledger) => ({
+      ...ledger,
+      async begin(of) {
+        const askedAt = stage.clock.monotonic()
+        await new Promise<void>((resolve) => {
+          asking.push({ count: of.length, resolve })
+          void Promise.resolve().then(answerAll)
+        })
+        const given = await ledger.begin(of)
+        return { ...given, until: askedAt + 250 }
+      },
+    }),
+  })
+  await stage.queue(...many(3_000))
+  await stage.runFor(20 * second)
+  assert.equal(new Set(stage.calls.map(({ id }) => id)).size, 3_000)
 })

@@ -366,6 +366,17 @@ test('a right of a store across a network ends by the time of its asking, and wh
   assert.equal(ledger.live(taken.id), undefined)
 })
 
+test('a right ends by the time at which the store sent its question, where it was behind others', async () => {
+  const clock = createVirtualClock(start)
+  const begin = async () => ({ refused: new Set<string>(), forMs: 250, askedAt: clock.monotonic() - 30 })
+  const ledger = await ledgerOf({ store: Object.assign(createMemoryStore(), { begin }), clock })
+  const own = queued()
+  ledger.hold(own)
+  await clock.runUntil(start + 100)
+  const { until } = await ledger.begin([{ notification: own }])
+  assert.equal(until, clock.monotonic() - 30 + 250)
+})
+
 test('a store that does not answer gives no right: the notifications are held as before', async () => {
   const ledger = await ledgerOf({ store: askedForRights(() => Promise.reject(new Error('away'))) })
   const [one, other] = [queued(), queued({ status: 'scheduled' })]

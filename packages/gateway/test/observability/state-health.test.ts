@@ -34,3 +34,20 @@ test('asks an absent server once in 100 ms, refuses all other questions at once,
   assert.deepEqual([await ask(), await ask()], [true, true])
   assert.deepEqual([asked, events.at(-1)], [7, 'gateway.state_available'])
 })
+
+test('a server counts as away after three questions one after the other, however many were under way together', async () => {
+  const events: string[] = []
+  const line = ({ event }: { readonly event: string }): void => void events.push(event)
+  const clock = createVirtualClock(1_000_000)
+  const health = createStateHealth({ clock, log: { info: line, warn: line }, shown: 'redis://h' })
+  const refuse = async () => {
+    throw new SluiceError('STATE_UNAVAILABLE', 'no answer in time')
+  }
+  const askTogether = (): Promise<unknown> =>
+    Promise.allSettled(Array.from({ length: 50 }, () => health.ask(refuse)))
+  await askTogether()
+  await askTogether()
+  assert.deepEqual([events, health.counts().unanswered], [[], 100])
+  await askTogether()
+  assert.deepEqual(events, ['gateway.state_unavailable'])
+})

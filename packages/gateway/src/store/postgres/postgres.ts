@@ -44,7 +44,7 @@ export interface PostgresStoreOptions {
 
 /** A right to send is good for this time from the asking, ms: what forbids a call waits as long before its answer. */
 export const rightMs = 250
-const noRights: BegunRights = { begun: new Map(), servers: new Map() }
+const noRights: BegunRights = { begun: new Map(), servers: new Map(), askedAt: 0 }
 /** Rows of the backlog that are read at once, at the start: some 20 ms. */
 const backlogPage = 5_000
 
@@ -180,7 +180,7 @@ function storeOf(opened: Opened): Store {
       return isOnRecord(this, change)
     },
     async begin(of): Promise<GivenRights> {
-      const { begun, servers } =
+      const { begun, servers, askedAt } =
         of.length === 0 ? noRights : await writer.begin(of.map((each) => each.notification))
       const refused = new Set<string>()
       const outdated = new Set<string>()
@@ -193,6 +193,7 @@ function storeOf(opened: Opened): Store {
       return {
         refused,
         forMs: rightMs,
+        askedAt,
         ...(alone ? {} : { outdated }),
         ...(servers.size === 0 ? {} : { servers }),
       }

@@ -25,6 +25,8 @@ export interface BegunRights {
   readonly begun: RecipientVersions
   /** The newest registration of each server of limiter state; empty where this process is alone. */
   readonly servers: ReadonlyMap<string, number>
+  /** The instant of `Clock.monotonic` at which they were asked for, directly before the statement was sent. */
+  readonly askedAt: number
 }
 
 export interface Writer {
@@ -39,7 +41,7 @@ export interface Writer {
 
 export interface WriterOptions {
   readonly address: PostgresAddress
-  readonly clock: Pick<Clock, 'soon' | 'now'>
+  readonly clock: Pick<Clock, 'soon' | 'now' | 'monotonic'>
   readonly member: string
   readonly connection: Connection
   readonly epoch: number
@@ -181,6 +183,7 @@ export function createWriter(options: WriterOptions): Writer {
       const { epoch, query } = await connected()
       const claimed = Math.max(options.claimedUntil(), Number.MIN_SAFE_INTEGER)
       isSent.yes = true
+      const askedAt = clock.monotonic()
       try {
         const commits = group.length > 0 ? `to_json(${commitGroup}($1, $2, $3, $4))` : "'[]'::json"
         const begins = asked.length > 0 ? 'begin_sending($1, $2, $5, $6)' : "'[]'::json"
@@ -203,6 +206,7 @@ export function createWriter(options: WriterOptions): Writer {
           conflicts: row!.conflicts,
           begun: new Map(row!.begun),
           servers: new Map(Object.entries(row!.servers ?? {})),
+          askedAt,
         }
       } catch (error) {
         // It was rolled back as a whole. The next try finds on record what was in the way.

@@ -76,6 +76,12 @@ export interface RedisServer {
 interface Pending extends Question {
   readonly resolve: (reply: Reply) => void
   readonly reject: (error: unknown) => void
+  /** The time that the server has for it, ms. */
+  readonly allowanceMs: number
+  /** The instant of `performance.now` at which it is given up. */
+  overAt: number
+  /** True once it was sent. */
+  isSent: boolean
   /** How often it was asked again. */
   again: number
   /** The reason for which it could not be asked yet. */
@@ -93,6 +99,12 @@ interface Standing {
   readonly errorMs: number
 }
 
+/**
+ * Questions that are sent and not answered, at most: some 20 ms of the server's time. Were all questions of a busy process
+ * sent at once, the last ones would be late by their number, and the server would count as away while it answers.
+ */
+const inFlightMax = 256
+const roundMax = 128
 /** A round that stays unanswered for so long at least ends the connection, ms: a fill of a long record takes as long. */
 const silenceMinMs = 2_000
 /** The longest wait for a connection before a command outside the rounds, ms. */
@@ -118,6 +130,9 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
   let standing: Standing | undefined
   let registering: Promise<Standing> | undefined
   let waiting: Pending[] = []
+  let inFlight = 0
+  /** The instant of `performance.now` of the last answers. */
+  let answeredAt = Number.NEGATIVE_INFINITY
   let isClosed = false
   /** The newest registration of the node that this process has heard of. */
   let expected = 0
@@ -201,12 +216,12 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
   }
 
   function argumentsOf({ incarnation, offsetMs, errorMs }: Standing, question: Pending): string[] {
-    const { script, keys, args, endsAt } = question
+    const { script, keys, args, overAt } = question
     const now = clock.now()
     const slackMs = driftMs + errorMs
     const time = isVirtual
       ? [String(now), '0', '0', '0']
-      : ['', String(offsetMs), String(now - slackMs), String(now + endsAt - clock.monotonic() + slackMs)]
+      : ['', String(offsetMs), String(now - slackMs), String(now + overAt - performance.now() + slackMs)]
     return ['EVALSHA', script.sha, String(keys.length), ...keys, String(incarnation), ...time, ...args]
   }
 
@@ -230,9 +245,11 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
   }
 
   function startRound(): void {
-    const questions = waiting.filter(({ isOver }) => !isOver)
-    waiting = []
+    const open = waiting.filter(({ isOver }) => !isOver)
+    const questions = open.splice(0, Math.min(roundMax, inFlightMax - inFlight))
+    waiting = open
     if (questions.length === 0) return
+    if (waiting.length > 0) setImmediate(startRound)
     const ready = standing
     if (ready !== undefined && ready.epoch === client.socketEpoch && client.isReady) {
       void ask(ready, questions)
@@ -262,8 +279,17 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
   async function ask(ready: Standing, questions: readonly Pending[]): Promise<void> {
     const asked = client
     const silence = setTimeout(reconnect, silenceMs)
+    const sentAt = performance.now()
+    for (const question of questions) {
+      // The time that it waited here is no lateness of the server.
+      if (!question.isSent) question.overAt = Math.max(question.overAt, sentAt + question.allowanceMs)
+      question.isSent = true
+    }
+    inFlight += questions.length
     const answers = questions.map((question) => send(argumentsOf(ready, question), question.script.inBytes))
     const [info, ...results] = await Promise.allSettled([send(['INFO', 'replication']), ...answers])
+    inFlight -= questions.length
+    if (waiting.length > 0) setImmediate(startRound)
     clearTimeout(silence)
     if (asked !== client || client.socketEpoch !== ready.epoch || info.status === 'rejected') {
       const cause = info.status === 'rejected' ? info.reason : 'the connection was lost'
@@ -277,6 +303,7 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
       for (const question of questions) settle(question, unavailable(node, 'the server has changed its role'))
       return
     }
+    answeredAt = performance.now()
     let needsScripts = false
     let needsClock = false
     for (const [index, result] of results.entries()) {
@@ -297,16 +324,32 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     node,
     ask: (question) =>
       new Promise<Reply>((resolve, reject) => {
+        const allowanceMs = Math.max(0, question.endsAt - clock.monotonic())
         const pending: Pending = {
           ...question,
           resolve,
           reject,
+          allowanceMs,
+          overAt: performance.now() + allowanceMs,
+          isSent: false,
           again: 0,
           obstacle: 'no answer in time',
           isOver: false,
         }
-        const leftMs = Math.max(0, question.endsAt - clock.monotonic())
-        const timer = setTimeout(() => settle(pending, unavailable(node, pending.obstacle)), leftMs)
+        let timer: NodeJS.Timeout
+        const arm = (): void => {
+          // An answer that is here already is read first: this process may be the one that is late.
+          const look = () => setImmediate(giveUp)
+          timer = setTimeout(look, Math.max(0, pending.overAt - performance.now()))
+        }
+        const giveUp = (): void => {
+          if (pending.isOver) return
+          // Behind others in a queue of this process, whom the server answers.
+          if (!pending.isSent) pending.overAt = Math.max(pending.overAt, answeredAt + allowanceMs)
+          if (pending.overAt > performance.now()) arm()
+          else settle(pending, unavailable(node, pending.obstacle))
+        }
+        arm()
         const over =
           <T>(settled: (value: T) => void) =>
           (value: T) => {
