@@ -40,6 +40,11 @@ export const benchmarks = {
     options: { rounds: 5, messages: 30_000 },
     rivals: true,
   },
+  fleet: {
+    what: 'gateways over PostgreSQL and Redis, from POST to settled, beside the stack and two queues on PostgreSQL',
+    options: { rounds: 5, messages: 6_000, base: '' },
+    rivals: true,
+  },
   scheduled: {
     what: 'a million scheduled notifications: speed and memory beside an empty gateway',
     options: { rounds: 5, full: 1_000_000, rows: 5_000 },

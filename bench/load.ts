@@ -5,10 +5,12 @@
  */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import { content, dataOf, scattered } from './message.ts'
 import { answer } from './process.ts'
 
 export interface Load {
-  readonly port: number
+  /** Connections take turns at several. */
+  readonly port: number | readonly number[]
   readonly path: string
   readonly connections: number
   /** Messages in all; number `first` and those that follow. */
@@ -34,14 +36,6 @@ export interface Loaded {
 /** The same in every process. */
 const now = (): number => Number(process.hrtime.bigint()) / 1e6
 
-/** Small and reproducible: which person a message is for. */
-const scattered = (n: number, among: number): number => (Math.imul(n, 2_654_435_761) >>> 8) % among
-
-const content = {
-  subject: 'Your weekly digest is ready',
-  text: 'Three people you follow have posted since you were last here. Open the app to see what is new, or change how often we write to you in your settings.',
-}
-
 interface Request {
   readonly bytes: Buffer
   readonly from: number
@@ -58,7 +52,6 @@ function requestsOf(load: Load): Request[] {
   for (let from = 0; from < total; from += batch) {
     const to = Math.min(from + batch, total)
     const message = { channel: 'email', category, priority: 'normal', content, ...(sendAt ? { sendAt } : {}) }
-    const dataOf = (n: number) => ({ number: n, campaign: 'digest-47', template: 'weekly' })
     const body = JSON.stringify(
       load.batch === undefined
         ? { recipient: recipient(first + from), ...message, data: dataOf(first + from) }
@@ -107,6 +100,7 @@ function onAnswers(socket: Socket, done: (status: string) => void): void {
 
 async function run(load: Load): Promise<Loaded> {
   const requests = requestsOf(load)
+  const ports = [load.port].flat()
   const sent = new Float64Array(load.total)
   const acknowledged = new Float64Array(load.total)
   const statuses: Record<string, number> = {}
@@ -127,8 +121,8 @@ async function run(load: Load): Promise<Loaded> {
   }
 
   const connections = await Promise.all(
-    Array.from({ length: load.connections }, async (): Promise<Connection> => {
-      const socket = connect(load.port, '127.0.0.1').setNoDelay()
+    Array.from({ length: load.connections }, async (_, n): Promise<Connection> => {
+      const socket = connect(ports[n % ports.length]!, '127.0.0.1').setNoDelay()
       await once(socket, 'connect')
       const connection: Connection = { socket, request: undefined }
       socket.on('error', all.reject)

@@ -15,24 +15,32 @@ export interface Phase {
   readonly cpuMicros: number
 }
 
-export async function settle(
-  load: Peer,
-  host: Peer,
-  given: Omit<Load, 'port' | 'connections' | 'recipients'>,
+/** After this time without a settlement the rest is taken for lost, ms. */
+const stillMs = 30_000
+
+/** Loads hosts that share the work, and waits until it is settled. `run` sends it. */
+export async function settleAt(
+  hosts: readonly Peer[],
+  { total, first }: Pick<Load, 'total' | 'first'>,
+  run: () => Promise<Loaded>,
 ): Promise<Phase> {
-  const { total, first } = given
-  const port = await host.ask<number>('port')
-  const before = await host.ask<Cost>('cost')
-  const loaded = await load.ask<Loaded>('run', { port, connections: 64, recipients: 10_000, ...given })
+  const costs = () => Promise.all(hosts.map((host) => host.ask<Cost>('cost')))
+  const sum = (of: readonly Cost[], key: 'cpuMicros' | 'settled'): number =>
+    of.reduce((all, cost) => all + cost[key], 0)
+  const before = await costs()
+  const loaded = await run()
   const refused = Object.keys(loaded.statuses).filter((status) => status !== '202')
   if (refused.length > 0) throw new Error(`not all accepted: ${JSON.stringify(loaded.statuses)}`)
-  const until = performance.now() + 60_000
-  let cost = await host.ask<Cost>('cost')
-  while (cost.settled < total && performance.now() < until) {
+  let cost = await costs()
+  for (let [most, movedAt] = [-1, 0]; sum(cost, 'settled') < total; cost = await costs()) {
+    if (sum(cost, 'settled') > most) [most, movedAt] = [sum(cost, 'settled'), performance.now()]
+    else if (performance.now() - movedAt > stillMs) break
     await sleep(20)
-    cost = await host.ask<Cost>('cost')
   }
-  const { numbers, at, twice } = await host.ask<Settled>('take')
+  const taken = await Promise.all(hosts.map((host) => host.ask<Settled>('take')))
+  const numbers = taken.flatMap((each) => [...each.numbers])
+  const at = Float64Array.from(taken.flatMap((each) => [...each.at]))
+  const twice = taken.reduce((all, each) => all + each.twice, numbers.length - new Set(numbers).size)
   if (numbers.length !== total || twice > 0)
     throw new Error(`of ${total} sent ${numbers.length} are settled, ${twice} twice`)
   const latencies = at.map((instant, index) => instant - loaded.sent[numbers[index]! - first]!).sort()
@@ -41,8 +49,21 @@ export async function settle(
     perSecond: (total / took) * 1_000,
     latencyP50Ms: percentile(latencies, 0.5),
     latencyP99Ms: percentile(latencies, 0.99),
-    cpuMicros: (cost.cpuMicros - before.cpuMicros) / total,
+    cpuMicros: (sum(cost, 'cpuMicros') - sum(before, 'cpuMicros')) / total,
   }
+}
+
+/** Loads hosts over HTTP: several share the connections. */
+export async function settle(
+  load: Peer,
+  hosts: Peer | readonly Peer[],
+  given: Omit<Load, 'port' | 'connections' | 'recipients'>,
+): Promise<Phase> {
+  const all = [hosts].flat()
+  const port = await Promise.all(all.map((host) => host.ask<number>('port')))
+  return settleAt(all, given, () =>
+    load.ask<Loaded>('run', { port, connections: 64, recipients: 10_000, ...given }),
+  )
 }
 
 const path = '/api/v1/notifications'

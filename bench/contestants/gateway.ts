@@ -1,6 +1,7 @@
 /**
- * Ours, as it ships: the gateway over HTTP with its store on disk (`synchronous=FULL`) and the sandbox as provider,
- * which delivers at once. Tenants have no rate, so that the limits of people are what is measured.
+ * Ours, as it ships: the gateway over HTTP with its store on disk (`synchronous=FULL`), or as one of a fleet over
+ * PostgreSQL and Redis, and the sandbox as provider, which delivers at once. Tenants have no rate, so that the limits of
+ * people are what is measured.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,6 +11,7 @@ import { loadConfig } from '../../packages/gateway/src/config/load.ts'
 import { createGateway } from '../../packages/gateway/src/gateway.ts'
 import type { Draft } from '../../packages/gateway/src/model.ts'
 import type { Contestant, Opening } from '../host.ts'
+import { content, dataOf, scattered } from '../message.ts'
 
 export interface GatewayOptions {
   /**
@@ -24,6 +26,8 @@ export interface GatewayOptions {
   readonly observable?: boolean
   /** Where the store lies, and stays. @defaultValue a folder of its own, gone at the end */
   readonly folder?: string
+  /** The addresses that all gateways of a fleet share. @defaultValue a store and state of its own */
+  readonly shared?: { readonly store: string; readonly state: string }
 }
 
 const widePolicy = `version: 1
@@ -41,6 +45,7 @@ export async function open({
   policy,
   observable = false,
   settled,
+  shared,
   ...kept
 }: GatewayOptions & Opening): Promise<Contestant> {
   const folder = kept.folder ?? mkdtempSync(join(tmpdir(), 'sluice-bench-'))
@@ -48,7 +53,7 @@ export async function open({
   writeFileSync(
     join(folder, 'sluice.yaml'),
     `http: { port: 0 }
-store: sqlite:./sluice.db
+${shared === undefined ? 'store: sqlite:./sluice.db' : `store: "${shared.store}"\nstate: "${shared.state}"`}
 ${policy === 'default' ? '' : 'policy: ./policy.yaml'}
 tenants: { default: { rate: unlimited, modules: unlimited, queue: 1000000, waiting: 5000000 } }
 log: { level: ${observable ? 'info' : 'error'} }
@@ -108,13 +113,8 @@ export interface Admission {
   readonly lanes?: number
 }
 
-export const content = {
-  subject: 'Your weekly digest is ready',
-  text: 'Three people you follow have posted since you were last here. Open the app to see what is new, or change how often we write to you in your settings.',
-}
-
 export function draftOf(n: number, recipients: number, sendAt: Admission['sendAt']): Draft {
-  const id = `user-${(Math.imul(n, 2_654_435_761) >>> 8) % recipients}`
+  const id = `user-${scattered(n, recipients)}`
   const at = typeof sendAt === 'object' ? sendAt.from + ((n * 7_919) % (sendAt.to - sendAt.from)) : sendAt
   return {
     to: { id, email: `${id}@example.com` },
@@ -122,7 +122,7 @@ export function draftOf(n: number, recipients: number, sendAt: Admission['sendAt
     category: 'marketing',
     priority: 'normal',
     content,
-    data: { number: n, campaign: 'digest-47', template: 'weekly' },
+    data: dataOf(n),
     ...(at === undefined ? {} : { sendAt: at }),
   }
 }
