@@ -1,6 +1,6 @@
 /**
- * The command `npm run check:fleet`: runs seeds of the fleet simulator on all cores, shows each broken invariant with the
- * command that repeats it, and tries the sabotages.
+ * The command `npm run check:fleet`: runs the proofs on real engines one by one; or seeds of the fleet simulator on all cores,
+ * where it shows each broken invariant with the command that repeats it; or the sabotages.
  */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -15,7 +15,7 @@ import { runGateways } from './gateways.ts'
 import { sabotages } from './sabotages.ts'
 import { shrink } from './shrink.ts'
 import { closeServer } from './sim-server.ts'
-import { runStep, steps } from './steps.ts'
+import { runStep, type Scale, type Step, steps } from './steps.ts'
 
 /** Seeds within which each sabotage must be found. */
 const sabotageSeedsMax = 400
@@ -27,7 +27,15 @@ interface Failure {
 }
 
 const usage = `Usage: npm run check:fleet -- [options]
-Runs whole gateways in virtual time under seeded kills, delays and failures at every port, and checks the invariants.
+Without options it runs the proofs of a fleet on real engines, one after the other, small: a line each, exit code 1 where
+one failed.
+
+  --only <names>     these of them, separated by commas
+  --scale <scale>    small (a minute each) or full: the figures of a release, minutes or hours each (small)
+  --list             name them
+
+With one of the following it runs whole gateways in virtual time under seeded kills, delays and failures at every port, and
+checks the invariants.
 
   --seeds <number>   run so many seeds on all cores (100, of a sabotage ${sabotageSeedsMax})
   --from <seed>      the first of them (1)
@@ -35,26 +43,25 @@ Runs whole gateways in virtual time under seeded kills, delays and failures at e
   --trace <file>     write the trace of that seed, whether it fails or not
   --calls            with every call of a port in the trace
   --gateways <n>     run so many gateways at once, 1 to 4, over one record and a real Redis (1)
-  --list             name the steps on real engines
-  --step <name>      run one of them with its full figures; those in the environment go before
   --sabotage [name]  try each one-line sabotage, or this one: the oracles must find it`
 
 const { values, positionals } = readArguments(
   usage,
   {
     seeds: { type: 'string' },
-    from: { type: 'string', default: '1' },
+    from: { type: 'string' },
     seed: { type: 'string' },
     trace: { type: 'string' },
     calls: { type: 'boolean', default: false },
-    gateways: { type: 'string', default: '1' },
+    gateways: { type: 'string' },
     /** The Redis of a worker. */
     redis: { type: 'string' },
     sabotage: { type: 'boolean', default: false },
     /** A worker prints a line for each failed seed, and ends at the first one where that is enough. */
     worker: { type: 'boolean', default: false },
     stride: { type: 'string', default: '1' },
-    step: { type: 'string' },
+    only: { type: 'string' },
+    scale: { type: 'string', default: 'small' },
     list: { type: 'boolean', default: false },
     first: { type: 'boolean', default: false },
   },
@@ -67,15 +74,18 @@ for (const name of positionals)
 for (const name of ['seeds', 'from', 'seed', 'stride'] as const)
   if (values[name] !== undefined && !/^[1-9]\d*$/.test(values[name]))
     misused(usage, `--${name} wants a number from 1, not "${values[name]}"`)
-if (!/^[1-4]$/.test(values.gateways))
+if (values.gateways !== undefined && !/^[1-4]$/.test(values.gateways))
   misused(usage, `--gateways wants a number from 1 to 4, not "${values.gateways}"`)
-const step = steps.find(({ name }) => name === values.step)
-if (values.step !== undefined && step === undefined) {
-  const known = steps.map(({ name }) => name)
-  misused(usage, `there is no step called ${values.step}${didYouMean(values.step, known)}; --list names them`)
-}
-const from = Number(values.from)
-const gateways = Number(values.gateways)
+if (values.scale !== 'small' && values.scale !== 'full')
+  misused(usage, `--scale wants small or full, not "${values.scale}"`)
+const scale: Scale = values.scale === 'full' ? 'full' : 'small'
+const chosen = values.only?.split(',').map(stepCalled) ?? steps
+const isSimulated =
+  values.sabotage ||
+  values.worker ||
+  [values.seeds, values.seed, values.from, values.gateways].some((each) => each !== undefined)
+const from = Number(values.from ?? 1)
+const gateways = Number(values.gateways ?? 1)
 /** A Redis of this command, which its workers share. */
 const needsRedis = gateways > 1 || values.sabotage
 const redis = needsRedis && values.redis === undefined ? await startSimRedis() : undefined
@@ -83,7 +93,7 @@ const redisUrl = values.redis ?? redis?.url ?? ''
 
 try {
   if (values.list) for (const { name, shows } of steps) console.log(`${name.padEnd(22)} ${shows}`)
-  else if (step !== undefined) process.exitCode = (await runStep(step)) ? 0 : 1
+  else if (!isSimulated) await prove()
   else if (values.worker) await work()
   else if (values.seed !== undefined) await one(Number(values.seed))
   else if (values.sabotage) await sabotageAll()
@@ -91,6 +101,25 @@ try {
 } finally {
   closeServer()
   await redis?.stop()
+}
+
+function stepCalled(name: string): Step {
+  const step = steps.find((each) => each.name === name)
+  if (step !== undefined) return step
+  const known = steps.map((each) => each.name)
+  return misused(usage, `there is no proof called ${name}${didYouMean(name, known)}; --list names them`)
+}
+
+/** Runs the chosen proofs one after the other: each wants the cores for itself. */
+async function prove(): Promise<void> {
+  const failed: string[] = []
+  for (const [index, step] of chosen.entries()) {
+    console.error(`${index + 1} of ${chosen.length}: ${step.name}: ${step.shows}`)
+    if (!(await runStep(step, scale))) failed.push(step.name)
+  }
+  const sum = `${chosen.length - failed.length} proofs hold, ${failed.length} failed`
+  console.log(failed.length === 0 ? sum : `${sum}: ${failed.join(', ')}`)
+  if (failed.length > 0) process.exitCode = 1
 }
 
 /** A socket of the file system costs half of what loopback does. */

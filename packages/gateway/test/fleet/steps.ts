@@ -1,22 +1,25 @@
 /**
- * The proofs of a fleet on real engines, by name: tests of the suite with the figures that a release is held to. Each is
- * run by `npm run check:fleet -- --step <name>` and prints one line.
+ * The proofs of a fleet on real engines, by name: tests of the suite, small as `npm test` runs them or with the figures that
+ * a release is held to, and the proofs of bench/fleet-proofs. `npm run check:fleet` runs them one by one, a line each.
  */
 import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import { proofs } from '../../../../bench/fleet-proofs/proofs.ts'
+
+export type Scale = 'small' | 'full'
 
 export interface Step {
   readonly name: string
   readonly shows: string
-  /** Path within packages/gateway/test. */
-  readonly file: string
   readonly engines: readonly string[]
+  /** Path of a test within packages/gateway/test; a step without one is a proof of this name. */
+  readonly file?: string
   /** The figures of the release, in the environment; those that are set already stay. */
   readonly env?: Readonly<Record<string, string>>
 }
 
-export const steps: readonly Step[] = [
+const tests: readonly Step[] = [
   {
     name: 'kill',
     shows: 'processes over one record are killed 20 times and stopped: none lost, taken over in time',
@@ -108,45 +111,73 @@ export const steps: readonly Step[] = [
   },
 ]
 
+export const steps: readonly Step[] = [
+  ...tests,
+  ...Object.entries(proofs).map(([name, { shows, engines }]) => ({ name, shows, engines })),
+]
+
 const root = fileURLToPath(new URL('../../../../', import.meta.url))
 /** Lines of the summary of node:test, which say nothing of the figures. */
 const summary = /^ℹ (tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) /
+/** How often it is told that a step still runs, ms. */
+const tellMs = 30_000
+
+/** A step's output: the figures, the tests that failed, and how many have passed; a proof that ends counts as one. */
+interface Heard {
+  readonly figures: string[]
+  readonly failed: string[]
+  passed: number
+}
+
+function hearTest(text: string, heard: Heard): void {
+  const pass = /^ℹ pass (\d+)/.exec(text)
+  if (pass !== null) heard.passed = Number(pass[1])
+  else if (text.startsWith('✖') && !heard.failed.includes(text)) heard.failed.push(text)
+  else if (text.startsWith('ℹ') && !summary.test(text)) heard.figures.push(text.slice(2))
+}
+
+/** A proof prints its figures as one line of JSON. */
+function hearProof(text: string, heard: Heard): void {
+  if (!text.startsWith('{')) return
+  const { proof: _, ...figures } = JSON.parse(text) as Record<string, unknown>
+  for (const [name, value] of Object.entries(figures))
+    heard.figures.push(`${name} ${typeof value === 'object' ? JSON.stringify(value) : String(value)}`)
+  heard.passed = 1
+}
 
 /** Runs a step on engines of its own and prints its line; resolves with true where nothing failed. */
-export async function runStep({ name, file, engines, env }: Step): Promise<boolean> {
+export async function runStep({ name, file, engines, env }: Step, scale: Scale): Promise<boolean> {
   const began = performance.now()
+  const seconds = (): number => Math.round((performance.now() - began) / 1_000)
+  const isProof = file === undefined
+  const program = isProof
+    ? ['bench/fleet-proofs.ts', name, '--scale', scale]
+    : ['--test', '--test-reporter=spec', `packages/gateway/test/${file}`]
   const child = spawn(
     process.execPath,
     [
-      ...[
-        'scripts/services.ts',
-        'run',
-        ...engines,
-        '--',
-        process.execPath,
-        '--conditions=sluice-source',
-        '--test',
-      ],
-      ...['--test-reporter=spec', `packages/gateway/test/${file}`],
+      ...['scripts/services.ts', 'run', ...engines, '--'],
+      ...[process.execPath, '--conditions=sluice-source', ...program],
     ],
-    { cwd: root, env: { ...env, ...process.env }, stdio: ['ignore', 'pipe', 'inherit'] },
+    {
+      cwd: root,
+      env: { ...(scale === 'full' ? env : {}), ...process.env },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
   )
   const code = new Promise<number | null>((resolve) => child.on('exit', resolve))
-  const figures: string[] = []
-  const failed: string[] = []
-  let passed = 0
+  const telling = setInterval(() => console.error(`${name}: runs for ${seconds()} s`), tellMs)
+  const heard: Heard = { figures: [], failed: [], passed: 0 }
   for await (const line of createInterface({ input: child.stdout })) {
-    const text = line.trim()
-    const pass = /^ℹ pass (\d+)/.exec(text)
-    if (pass !== null) passed = Number(pass[1])
-    else if (text.startsWith('✖') && !failed.includes(text)) failed.push(text)
-    else if (text.startsWith('ℹ') && !summary.test(text)) figures.push(text.slice(2))
+    if (isProof) hearProof(line.trim(), heard)
+    else hearTest(line.trim(), heard)
   }
-  const isClean = (await code) === 0 && passed > 0
-  const seconds = Math.round((performance.now() - began) / 1_000)
-  const told = isClean ? figures : failed
+  const isClean = (await code) === 0 && heard.passed > 0
+  clearInterval(telling)
+  const told = isClean || isProof ? heard.figures : heard.failed
+  const passed = isProof ? '' : `${heard.passed} passed; `
   console.log(
-    `${name.padEnd(22)} ${isClean ? 'ok    ' : 'FAILED'} ${passed} passed ${String(seconds).padStart(5)} s  ${told.join('; ')}`,
+    `${name.padEnd(22)} ${isClean ? 'ok    ' : 'FAILED'} ${String(seconds()).padStart(5)} s  ${passed}${told.join('; ')}`,
   )
   return isClean
 }

@@ -22,6 +22,8 @@ export interface FleetOptions {
   readonly config?: object
   /** The rate of the account that both call. @defaultValue unlimited */
   readonly rate?: readonly string[]
+  /** Calls of a gateway that may be under way to it at once. @defaultValue 200 */
+  readonly concurrency?: number
   /** @defaultValue 1000 ms: a killed process is found dead after some 7 s */
   readonly beatMs?: number
 }
@@ -54,6 +56,7 @@ export async function startFleet(t: Pick<TestContext, 'after'>, options: FleetOp
     policy,
     config,
     rate = ['unlimited'],
+    concurrency = 200,
     deadline = '1s',
     beatMs = 1_000,
   } = options
@@ -77,7 +80,7 @@ export async function startFleet(t: Pick<TestContext, 'after'>, options: FleetOp
             webhook: {
               provider: 'webhook',
               accounts: [
-                { id: 'main', url: `${url}/in`, rate: rate.length === 1 ? rate[0] : rate, concurrency: 200 },
+                { id: 'main', url: `${url}/in`, rate: rate.length === 1 ? rate[0] : rate, concurrency },
               ],
             },
           },

@@ -1,0 +1,19 @@
+/** The proofs of a fleet by their names, in the order in which they are run. */
+import { clock } from './clock.ts'
+import { crashes } from './crashes.ts'
+import { flush } from './flush.ts'
+import { kills } from './kills.ts'
+import { lostAnswers } from './lost-answers.ts'
+import { optOuts } from './opt-outs.ts'
+import type { Proof } from './proof.ts'
+import { queueBound } from './queue-bound.ts'
+
+export const proofs: Readonly<Record<string, Proof>> = {
+  kills,
+  crashes,
+  'opt-outs': optOuts,
+  'queue-bound': queueBound,
+  'flush-four': flush,
+  'lost-answers': lostAnswers,
+  clock,
+}

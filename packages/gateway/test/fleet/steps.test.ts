@@ -1,0 +1,14 @@
+/** The proofs of a fleet on real engines can be started: their tests are there, and their engines are known. */
+import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
+import { test } from 'node:test'
+import { engines } from '../../../../scripts/services/engines.ts'
+import { steps } from './steps.ts'
+
+test('each proof of a fleet has a name of its own, engines that can be started, and a test where it names one', () => {
+  assert.equal(new Set(steps.map(({ name }) => name)).size, steps.length)
+  for (const { name, file, engines: wanted } of steps) {
+    assert.ok(file === undefined || existsSync(new URL(`../${file}`, import.meta.url)), `${name}: ${file}`)
+    for (const engine of wanted) assert.ok(engine in engines, `${name}: ${engine}`)
+  }
+})
