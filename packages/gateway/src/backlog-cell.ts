@@ -54,6 +54,10 @@ export function waitingReason({
   return status === 'scheduled' || status === 'digesting' ? decision.reason : undefined
 }
 
+/** The reason under which what is due counts: it waits for an account, or undecided for the server of the limits. */
+export const dueReason = ({ kind, reason }: Pick<BacklogCell, 'kind' | 'reason'>): Reason =>
+  kind === 'queued' && reason === 'state_unavailable' ? reason : 'provider_capacity'
+
 /** The cell and second in which a notification counts; undefined for one that has ended. */
 export function backlogRowOf(notification: Notification): Omit<BacklogRow, 'count'> | undefined {
   const { id, tenant, channel, category, status, dueAt, decision, timeline } = notification
@@ -175,7 +179,7 @@ export interface BacklogReports {
 // ---- sums for the metrics
 
 export interface BacklogTotals {
-  /** The waiting notifications by channel and reason; what is due and waits for an account has the reason `provider_capacity`. */
+  /** The waiting notifications by channel and reason; what is due has that of `dueReason`. */
   readonly waiting: readonly { readonly channel: string; readonly reason: string; readonly count: number }[]
   /** Dead letters by channel and cause. */
   readonly dead: readonly { readonly channel: string; readonly reason: string; readonly count: number }[]

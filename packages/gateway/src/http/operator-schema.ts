@@ -75,7 +75,8 @@ export const backlogSchema = Type.Object(
     groups: Type.Array(
       Type.Object({
         key: Type.String({
-          description: '`provider_capacity`: due, and waits for an account. `other`: the rest.',
+          description:
+            '`provider_capacity`: due, and waits for an account. `state_unavailable`: undecided, while the server of the limits is away. `other`: the rest.',
         }),
         count: Type.Integer(),
         oldestDueAt: momentOrNull,

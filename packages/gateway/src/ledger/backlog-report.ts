@@ -12,7 +12,7 @@ import type {
   DeadGroup,
   Span,
 } from '../backlog-cell.ts'
-import { departureMinutes, groupsMax, secondOf, spans } from '../backlog-cell.ts'
+import { departureMinutes, dueReason, groupsMax, secondOf, spans } from '../backlog-cell.ts'
 import type { Channel } from '../model.ts'
 
 /** The counted notifications of one cell. */
@@ -74,7 +74,7 @@ export function backlogReport(cells: Iterable<Counted>, query: BacklogQuery): Ba
     const reason = cell.reason ?? 'none'
     const isAsked = query.reason === undefined || query.reason === reason
     const { due, waiting } = sumOfCell(counted, nowSecond, isAsked ? departures : undefined)
-    const dueIn = Number.isFinite(due.first) ? groupFor(cell, 'provider_capacity') : undefined
+    const dueIn = Number.isFinite(due.first) ? groupFor(cell, dueReason(cell)) : undefined
     if (dueIn !== undefined) {
       dueIn.count += due.count
       dueIn.due.set(cell.channel, (dueIn.due.get(cell.channel) ?? 0) + due.count)

@@ -3,7 +3,7 @@
  * due within some time. It walks the cells and their hours, and the seconds of one hour only, since every scrape asks.
  */
 import type { BacklogTotals } from '../backlog-cell.ts'
-import { spans } from '../backlog-cell.ts'
+import { dueReason, spans } from '../backlog-cell.ts'
 import { type Counted, type HourCount, hourSeconds } from './backlog-report.ts'
 
 export function backlogTotals(cells: Iterable<Counted>, now: number): BacklogTotals {
@@ -16,7 +16,7 @@ export function backlogTotals(cells: Iterable<Counted>, now: number): BacklogTot
   >
   for (const { cell, count, hours } of cells) {
     const { kind, channel } = cell
-    const reason = kind === 'queued' ? 'provider_capacity' : (cell.reason ?? 'none')
+    const reason = kind === 'queued' ? dueReason(cell) : (cell.reason ?? 'none')
     const sums = kind === 'dead' ? dead : waiting
     const key = `${channel} ${reason}`
     sums.set(key, (sums.get(key) ?? 0) + count)

@@ -82,7 +82,9 @@ export class Occupancies {
     this.#options.onFull?.(tenant, full)
     throw new SluiceError(
       'QUEUE_FULL',
-      `Tenant ${tenant} has ${useOf(full, used, room, bounds)}. Nothing was accepted; try again later.`,
+      full === 'queue'
+        ? queueFullDetail
+        : `Tenant ${tenant} has ${useOf(full, used, room, bounds)}. Nothing was accepted; try again later.`,
       { retryAfterMs: fullRetryAfterMs },
     )
   }
@@ -104,9 +106,11 @@ export class Occupancies {
   }
 }
 
+/** The answer is the same whatever holds the queue of the tenant. */
+const queueFullDetail = 'Notification queue is at capacity. Retry after existing notifications are processed.'
+
 /** Describes the use of the bound that has not enough room. */
-function useOf(full: keyof Occupancy, used: number, { bytes = 0 }: Room, bounds: TenantBounds): string {
+function useOf(full: 'waiting' | 'bytes', used: number, { bytes = 0 }: Room, bounds: TenantBounds): string {
   if (full === 'waiting') return `${used} of at most ${bounds.waitingMax} notifications waiting`
-  if (full === 'queue') return `${used} of at most ${bounds.queueMax} notifications queued`
   return `${used} of at most ${bounds.bytesMax} bytes of content waiting, and this has ${bytes}`
 }

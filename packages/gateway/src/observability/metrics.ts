@@ -243,6 +243,7 @@ const delayReasons = [
   'provider_capacity',
   'retry',
   'state_unavailable',
+  'complaint_guard',
 ]
 
 function measureBacklog(meter: Meter, totals: () => BacklogTotals, served: readonly Channel[]): void {
@@ -259,7 +260,7 @@ function measureBacklog(meter: Meter, totals: () => BacklogTotals, served: reado
     })
   gauge(
     'sluice_waiting',
-    'Notifications that wait, by reason; provider_capacity are those that are due.',
+    'Notifications that wait, by reason; provider_capacity are those that are due and decided.',
     'reason',
     delayReasons,
     ({ waiting }) => waiting,

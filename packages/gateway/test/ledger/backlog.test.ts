@@ -253,6 +253,30 @@ test('notifications that are due wait for an account, and are gone when the acco
   assert.deepEqual([never!.emptyAt, never!.emptyIs], [null, 'never'])
 })
 
+test('what was accepted undecided waits for the limits and not for an account, also in the sums of the metrics', () => {
+  const [undecided, due] = [waiting({ status: 'queued' }), waiting({ status: 'queued' })]
+  const events: Notification['timeline'] = [
+    { at: now, status: 'accepted' },
+    { at: now, status: 'queued', reason: 'state_unavailable' },
+  ]
+  const backlog = backlogOf({ ...undecided, undecided: true, timeline: events }, due)
+  assert.deepEqual(
+    report(backlog)
+      .groups.map(({ key, count }) => [key, count])
+      .sort(),
+    [
+      ['provider_capacity', 1],
+      ['state_unavailable', 1],
+    ],
+  )
+  assert.equal(report(backlog, { reason: 'state_unavailable' }).groups.length, 1)
+  const sums = backlog.totals(now).waiting.map(({ reason, count }) => [reason, count])
+  assert.deepEqual(sums.sort(), [
+    ['provider_capacity', 1],
+    ['state_unavailable', 1],
+  ])
+})
+
 test('an answer has at most 200 groups, and the rest are one group', () => {
   const backlog = backlogOf(
     ...Array.from({ length: 300 }, (_, index) =>

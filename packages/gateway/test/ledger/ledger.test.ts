@@ -162,12 +162,15 @@ test('each bound admits up to its maximum, and a full one is named in the error 
   ledger.takeRoom('acme', room({ queue: 10 }))
   const refusedBy = (wanted: Partial<Room>, text: RegExp) =>
     assert.throws(() => ledger.takeRoom('acme', room(wanted)), { ...full, message: text })
-  refusedBy({ queue: 1 }, /has 10 of at most 10 notifications queued/)
+  refusedBy(
+    { queue: 1 },
+    /^Notification queue is at capacity. Retry after existing notifications are processed.$/,
+  )
   ledger.takeRoom('acme', room({ waiting: 4 }))
   ledger.takeRoom('acme', room({ waiting: 1 }))
   refusedBy({ waiting: 1 }, /has 5 of at most 5 notifications waiting/)
   ledger.takeRoom('acme', room({ critical: 1 }))
-  refusedBy({ critical: 1 }, /queued/)
+  refusedBy({ critical: 1 }, /is at capacity/)
   // With both bounds full, a request that needs neither passes.
   ledger.takeRoom('acme', room({}))
   assert.deepEqual(ledger.occupancy('acme'), { queue: 11, waiting: 5, bytes: 0 })
