@@ -31,6 +31,8 @@ const partitions = 12
 const tenant = 'acme'
 /** A burst that moves nothing for so long has failed, ms. */
 const patienceMs = 180_000
+/** While nothing moves, a line is written this often, ms. */
+const quietMs = 10_000
 
 const whole = (value: number): string => Math.round(value).toLocaleString('en-US')
 const inSeconds = (ms: number): string => `${(ms / 1_000).toFixed(2)} s`
@@ -69,10 +71,9 @@ export async function runBurst(options: BurstOptions): Promise<boolean> {
   const wroteMs = Date.now() - wroteAt
   say(`${whole(records)} records were written within ${inSeconds(wroteMs)}`)
 
-  const isDone = await watch(sites, sandbox, { records, say })
-  for (const site of sites) if (site.log() !== '') say(`a gateway says: ${site.log().trim()}`)
+  const { isDone, ended } = await watch(sites, sandbox, { records, say })
   if (!isDone) say(`nothing has moved for ${patienceMs / 1_000} s: the burst has failed`)
-  const { rows, holds } = await count(sites[0]!, sandbox, { records, accounts, wroteAt })
+  const { rows, holds } = await count(sites[0]!, sandbox, { records, accounts, wroteAt, ended })
   console.log()
   for (const [name, value] of [
     ['records', whole(records)],
@@ -141,47 +142,54 @@ const recordOf = (n: number) => ({
   }),
 })
 
-/** Shows how the burst leaves, each second, until all has; false where nothing moves any more. */
+interface Watched {
+  /** False where nothing has moved for the patience. */
+  readonly isDone: boolean
+  /** Gateways that have ended and were started again: what they were sending may be sent twice. */
+  readonly ended: number
+}
+
+/** Shows how the burst leaves, until all of it has. A gateway that ends is started again, as a supervisor does. */
 async function watch(
   sites: readonly Site[],
   sandbox: SandboxProcess,
   { records, say }: { readonly records: number; readonly say: (text: string) => void },
-): Promise<boolean> {
-  let last = { at: Date.now(), calls: 0 }
+): Promise<Watched> {
+  // A busy gateway may answer late, and its figures may be a second old.
+  const ask = (name: string): Promise<number | undefined> => figure(sites[0]!, name).catch(() => undefined)
+  let last = { at: Date.now(), calls: 0, accepted: 0, saidAt: 0 }
   let movedAt = Date.now()
-  let accepted = 0
+  let ended = 0
   for (;;) {
     await sleep(1_000)
     const { arrived, calls } = await sandbox.ask<{ arrived: number; calls: number }>('counters')
-    const ask = (site: Site, name: string): Promise<number | undefined> =>
-      figure(site, name).catch(() => undefined)
-    // A busy gateway may answer late, and its figures may be a second old.
-    const [onRecord, ...out] = await Promise.all([
-      ask(sites[0]!, 'sluice_notifications'),
-      ask(sites[0]!, 'sluice_accounts\\{[^}]*status="blocked"\\}'),
+    const [onRecord, out] = await Promise.all([
+      ask('sluice_notifications'),
+      ask('sluice_accounts\\{[^}]*status="blocked"\\}'),
     ])
-    accepted = onRecord ?? accepted
     const now = Date.now()
-    const perSecond = ((calls - last.calls) * 1_000) / (now - last.at)
-    if (calls > last.calls) movedAt = now
-    last = { at: now, calls }
-    const [waiting, delivered] = [records - arrived, arrived]
-    say(
-      [
-        `${whole(waiting)} waiting`,
-        `${whole(accepted)} accepted`,
-        `${whole(delivered)} delivered`,
-        `${whole(perSecond)} calls/s`,
-        `${out[0] ?? '?'} accounts out`,
-      ].join(' · '),
-    )
-    if (arrived >= records && accepted >= records) return true
-    for (const site of sites)
-      if (site.pid === undefined) {
-        say(`a gateway has ended: ${site.log().trim()}`)
-        return false
-      }
-    if (now - movedAt > patienceMs) return false
+    const accepted = onRecord ?? last.accepted
+    const hasMoved = calls > last.calls || accepted > last.accepted
+    if (hasMoved) movedAt = now
+    const isSaid = hasMoved || now - last.saidAt > quietMs
+    if (isSaid)
+      say(
+        [
+          `${whole(records - arrived)} waiting`,
+          `${whole(accepted)} accepted`,
+          `${whole(arrived)} delivered`,
+          `${whole(((calls - last.calls) * 1_000) / (now - last.at))} calls/s`,
+          `${out ?? '?'} accounts out`,
+        ].join(' · '),
+      )
+    last = { at: now, calls, accepted, saidAt: isSaid ? now : last.saidAt }
+    if (arrived >= records && accepted >= records) return { isDone: true, ended }
+    if (now - movedAt > patienceMs) return { isDone: false, ended }
+    for (const site of sites.filter(({ pid }) => pid === undefined)) {
+      ended += 1
+      say(`a gateway has ended and is started again: ${site.log().trim().split('\n').at(-1)}`)
+      await site.start()
+    }
   }
 }
 
@@ -191,15 +199,18 @@ interface Call {
   readonly message: { readonly id: string; readonly to: { readonly id: string } }
 }
 
+interface Counted {
+  readonly records: number
+  readonly accounts: readonly string[]
+  readonly wroteAt: number
+  readonly ended: number
+}
+
 /** Counts what is on record and what arrived at the sandbox, which has its own count of windows. */
 async function count(
   site: Site,
   sandbox: SandboxProcess,
-  {
-    records,
-    accounts,
-    wroteAt,
-  }: { readonly records: number; readonly accounts: readonly string[]; readonly wroteAt: number },
+  { records, accounts, wroteAt, ended }: Counted,
 ): Promise<{ readonly rows: readonly (readonly [string, string])[]; readonly holds: boolean }> {
   const accepted = (await allOf(site, 'notifications?limit=500', tenant)).map(({ recipient }) => recipient)
   const { items: received } = await sandbox.ask<{ items: readonly Call[] }>('received')
@@ -220,6 +231,7 @@ async function count(
       ['messages sent', whole(received.length)],
       ['sent twice', whole(deliveredTwice)],
       ['lost', whole(lost)],
+      ['gateways that ended', whole(ended)],
       ['accounts refused', `${new Set(refused.map(({ account }) => account)).size} of ${accounts.length}`],
       ['calls refused', whole(refused.length)],
       ['fullest window of an account', `${fullest} of ${rate}/s`],
@@ -232,7 +244,7 @@ async function count(
     holds:
       lost === 0 &&
       acceptedTwice === 0 &&
-      deliveredTwice === 0 &&
+      (deliveredTwice === 0 || ended > 0) &&
       accepted.length === records &&
       fullest <= rate,
   }

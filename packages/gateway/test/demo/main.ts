@@ -44,21 +44,31 @@ const sizes = {
 }
 
 const cleanups: (() => unknown)[] = []
-const cleanUp = async (): Promise<void> => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+let cleaning: Promise<void> | undefined
+const cleanUp = (): Promise<void> => {
+  cleaning ??= (async () => {
+    for (const cleanup of cleanups.reverse()) await cleanup()
+  })()
+  return cleaning
 }
 for (const [signal, code] of [
   ['SIGINT', 130],
   ['SIGTERM', 143],
 ] as const)
-  process.once(signal, () => void cleanUp().finally(() => process.exit(code)))
+  process.once(signal, () => {
+    process.exitCode = code
+    void cleanUp().finally(() => process.exit())
+  })
 
 try {
   const holds = await runBurst({ ...sizes, after: (cleanup) => void cleanups.push(cleanup) })
-  process.exitCode = holds ? 0 : 1
+  process.exitCode ??= holds ? 0 : 1
 } catch (error) {
-  console.error(error instanceof EngineMissing ? error.message : error)
-  process.exitCode = 1
+  // What was asked for while everything is being stopped has failed for that.
+  if (cleaning === undefined) {
+    console.error(error instanceof EngineMissing ? error.message : error)
+    process.exitCode = 1
+  }
 } finally {
   await cleanUp()
 }

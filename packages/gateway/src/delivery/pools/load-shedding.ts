@@ -25,6 +25,11 @@ export interface Remaining {
 const throughputMs = 10_000
 /** Minimum time covered by a measurement of throughput, ms. */
 const knownMs = 1_000
+/**
+ * The load before an incident counts as at least this many calls per second: a pool that had carried nothing would admit
+ * nothing, and its dead letters would not return before all accounts are back.
+ */
+const leastPerSecond = 1
 /** Factor by which demand must exceed the throughput before it counts: arrivals of any second vary a little. */
 const growth = 1.1
 
@@ -111,7 +116,7 @@ export class LoadShedding {
   }
 
   #demand(now: number): number {
-    const before = this.#before ?? Number.POSITIVE_INFINITY
+    const before = Math.max(leastPerSecond, this.#before ?? Number.POSITIVE_INFINITY)
     const coveredMs = Math.max(this.#asked.coveredMs(now), this.#options.demandMs * 0.9)
     const asked = (this.#asked.sum(now) / coveredMs) * 1_000
     return asked > before * growth ? asked : before

@@ -41,6 +41,18 @@ test('clearly higher demand than before raises the admitted load', () => {
   assert.ok(admitted > 340 && admitted < 380, `${admitted}`)
 })
 
+test('a pool that carried nothing before admits a call a second, so that dead letters return while accounts are out', () => {
+  const shedding = new LoadShedding({ ratePerSecond: 1_000, demandMs: 5 * second, enabled: true }, 0)
+  const from = 20 * second
+  shedding.change(from, { outShare: 0.5 })
+  let calls = 0
+  for (let now = from; now <= from + 20 * second; now = shedding.freeAt(now)!) {
+    shedding.take()
+    calls += 1
+  }
+  assert.equal(calls, 11, 'the first, and half of one each second')
+})
+
 test('no call is admitted when all accounts are out, and every call when all are back', () => {
   const { shedding, now } = reduced(100, 1_000)
   shedding.change(now, { outShare: 1 })
