@@ -64,7 +64,7 @@ try {
   const holds = await runBurst({ ...sizes, after: (cleanup) => void cleanups.push(cleanup) })
   process.exitCode ??= holds ? 0 : 1
 } catch (error) {
-  // What was asked for while everything is being stopped has failed for that.
+  // While everything is being stopped, questions fail.
   if (cleaning === undefined) {
     console.error(error instanceof EngineMissing ? error.message : error)
     process.exitCode = 1

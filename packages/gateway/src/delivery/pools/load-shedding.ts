@@ -26,10 +26,10 @@ const throughputMs = 10_000
 /** Minimum time covered by a measurement of throughput, ms. */
 const knownMs = 1_000
 /**
- * The load before an incident counts as at least this many calls per second: a pool that had carried nothing would admit
- * nothing, and its dead letters would not return before all accounts are back.
+ * The load before an incident is at least one call within the time that is measured: a pool that had carried nothing would
+ * admit nothing, and its dead letters would not return before all accounts are back.
  */
-const leastPerSecond = 1
+const leastPerSecond = 1_000 / throughputMs
 /** Factor by which demand must exceed the throughput before it counts: arrivals of any second vary a little. */
 const growth = 1.1
 
