@@ -60,6 +60,9 @@ export async function runFiles(options: FilesOptions): Promise<Tally> {
 const together = fileURLToPath(new URL('./together.ts', import.meta.url))
 const noPromiseHooks = new URL('./no-promise-hooks.ts', import.meta.url).href
 
+/** Tests in virtual time make garbage as fast as they can: they took 10 % more CPU with V8's own 1 to 16 MiB. */
+const youngGeneration = ['--min-semi-space-size=16', '--max-semi-space-size=32']
+
 /** One group at a time in each call of `run`: only so can one that never ends be stopped by itself. */
 async function runGroup(options: FilesOptions, group: Group): Promise<Report> {
   const report: Report = { tally: createTally(), failures: [], output: '', path: [], running: [] }
@@ -75,6 +78,7 @@ async function runGroup(options: FilesOptions, group: Group): Promise<Report> {
       '--conditions=sluice-source',
       '--disable-warning=ExperimentalWarning',
       `--import=${noPromiseHooks}`,
+      ...youngGeneration,
       ...(options.times?.execArgv ?? []),
     ],
     signal: options.signal ? AbortSignal.any([options.signal, overtime]) : overtime,
