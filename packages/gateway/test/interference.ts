@@ -6,8 +6,7 @@
  * may come between.
  */
 import assert from 'node:assert/strict'
-import { createHash } from 'node:crypto'
-import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { closeSync, copyFileSync, existsSync, mkdtempSync, openSync, readSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promiseHooks } from 'node:v8'
@@ -354,10 +353,19 @@ async function noneIsLeftBehind({ gateway }: Harness): Promise<void> {
   )
 }
 
+/**
+ * A text that changes when what a kill leaves changes: the instant, and the header of SQLite's index of the log, which
+ * counts the commits (https://www.sqlite.org/walformat.html, "The WAL-Index Header"). Hashing the files took a fifth of the run.
+ */
 function leavingOf(file: string, clock: Clock): string {
-  const hash = createHash('sha1')
-  for (const end of fileEnds) if (existsSync(file + end)) hash.update(readFileSync(file + end))
-  return `${hash.digest('hex')} ${clock.now()}`
+  const header = Buffer.alloc(48)
+  const index = openSync(`${file}-shm`, 'r')
+  try {
+    readSync(index, header)
+  } finally {
+    closeSync(index)
+  }
+  return `${header.toString('hex')} ${clock.now()}`
 }
 
 /**
