@@ -106,7 +106,7 @@ export function createChannelWorker(options: ChannelWorkerOptions): ChannelWorke
   }
 
   function arm(now: number): void {
-    const free = route.freeAt(now)
+    const free = route.freeAt(now, queue.critical(channel) > 0)
     disarm?.()
     disarm = undefined
     if (free === undefined || free === Number.POSITIVE_INFINITY) return

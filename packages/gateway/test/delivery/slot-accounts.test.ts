@@ -4,6 +4,8 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { AccountSlots } from '../../src/account-slots-port.ts'
+import { createFleetAccounts } from '../../src/delivery/accounts/fleet-accounts.ts'
 import type { PoolOptions } from '../../src/delivery/pools/pool.ts'
 import type { VirtualClock } from '../../src/simulation/clock.ts'
 import { SharedAccount } from './accounts/slot-account.ts'
@@ -15,6 +17,40 @@ const stateOf =
   (clock: VirtualClock): NonNullable<PoolOptions['stateOf']> =>
   (options, policy) =>
     new SharedAccount(options, policy, { clock, answerMs }).join()
+
+/** Accounts of one process of a fleet, whose shared state has one token of each account in each slot. */
+const fleetOf = (clock: VirtualClock): NonNullable<PoolOptions['stateOf']> => {
+  const slotMs = 20
+  const grantedIn = new Map<number, number>()
+  const grant = (account: number, slot: number): number => {
+    if (grantedIn.get(account) === slot) return 0
+    grantedIn.set(account, slot)
+    return 1
+  }
+  const slots: AccountSlots = {
+    async ask({ asks }) {
+      await new Promise<void>((resolve) => clock.at(clock.now() + answerMs, resolve))
+      const slot = Math.floor(clock.now() / slotMs)
+      return {
+        slot,
+        restMs: slotMs - (clock.now() % slotMs),
+        bornAt: 1,
+        isNewMember: false,
+        lastVerdict: 0,
+        lastResults: 0,
+        grants: asks.map(({ account, want, busy }) => {
+          const tokens = want === 0 ? 0 : grant(account, slot)
+          return { tokens, isProbe: false, shortage: tokens < want ? 'window' : 'none', busy: busy + tokens }
+        }),
+        verdicts: [],
+        results: [],
+        uses: [],
+        long: [],
+      }
+    },
+  }
+  return createFleetAccounts({ slots, clock, member: 'm1', isJudge: () => true }).ofPool('email')
+}
 
 const many = (count: number) => Array.from({ length: count }, (_, n) => queued(`n${n}`))
 const to = (account: string, calls: readonly SentCall[]) => calls.filter((call) => call.account === account)
@@ -30,6 +66,15 @@ test('accounts whose tokens come later carry all within their rates', async (t) 
     for (let index = 20; index < calls.length; index += 1)
       assert.ok(calls[index]!.at - calls[index - 20]!.at >= second, `${account} at ${calls[index]!.at}`)
   }
+})
+
+test('a critical notification takes the tokens that were asked for it, within two slots', async (t) => {
+  const stage = await createStage(t, { rates, stateOf: fleetOf })
+  await stage.runFor(second)
+  await stage.queue(queued('c', { priority: 'critical' }))
+  await stage.runFor(10 * second)
+  assert.equal(stage.calls.length, 1)
+  assert.ok(stage.calls[0]!.at - second <= 40, `it waited ${stage.calls[0]!.at - second} ms`)
 })
 
 test('an account that another answer has blocked is called no more once that is known', async (t) => {

@@ -310,10 +310,15 @@ export class Pool {
     this.shedding.change(now, { outShare: accounts === 0 ? 1 : out / this.#weight })
   }
 
-  /** Returns the earliest instant at which an account is free; `undefined` when only the end of a call can free one. */
-  freeAt(now: number): number | undefined {
+  /**
+   * Returns the earliest instant at which an account is free; `undefined` when only the end of a call can free one.
+   * @param hasCritical true if a critical notification waits: it may use the places that are kept
+   */
+  freeAt(now: number, hasCritical = false): number | undefined {
     this.#refresh(now)
-    const free = this.#turns.freeAt(now)
+    const usual = this.#turns.freeAt(now)
+    const kept = hasCritical && this.#kept > 0 ? this.#criticalTurns.freeAt(now) : undefined
+    const free = usual === undefined || (kept !== undefined && kept < usual) ? kept : usual
     if (free === undefined || !this.shedding.isActive) return free
     const admits = this.shedding.freeAt(now)
     return Math.min(

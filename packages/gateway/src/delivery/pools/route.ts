@@ -77,11 +77,14 @@ export class Route {
     return this.pools.some((pool) => pool !== lease.pool && hasHealthy(pool, now))
   }
 
-  /** Returns the earliest instant at which a call may go; `undefined` when only the end of a call can free one. */
-  freeAt(now: number): number | undefined {
+  /**
+   * Returns the earliest instant at which a call may go; `undefined` when only the end of a call can free one.
+   * @param hasCritical true if a critical notification waits: it may use the places that are kept
+   */
+  freeAt(now: number, hasCritical = false): number | undefined {
     let earliest: number | undefined
     for (const pool of this.pools) {
-      const free = pool.freeAt(now)
+      const free = pool.freeAt(now, hasCritical)
       if (free !== undefined && (earliest === undefined || free < earliest)) earliest = free
       if (pool.condition(now) === 'whole') break
     }
