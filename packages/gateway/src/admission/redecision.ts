@@ -77,6 +77,8 @@ interface RedecisionMode extends EvaluationMode {
   readonly waitsUntil?: number
   /** It held a reservation in the limits, which is cancelled first. */
   readonly holds?: boolean
+  /** It is suppressed, or left as it is where the recipient's newest preferences forbid it no more. */
+  readonly onlySuppresses?: boolean
   /** The generations of limiter state in which it is decided. */
   readonly generations?: readonly TenantGeneration[]
 }
@@ -197,9 +199,11 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     },
     undo: UndoList,
   ): Promise<boolean | Conflicted> {
-    const { waitsUntil, patch, path, generations, again = true, ...mode } = decided
+    const { waitsUntil, patch, path, generations, onlySuppresses, again = true, ...mode } = decided
     const recipient = await recipients.find(before.tenant, before.to.id)
     const each: Candidate = { notification: { ...before, ...patch }, recipient }
+    // Another process has lifted the opt-out meanwhile. To reserve as a newcomer would wait for the pause of this change.
+    if (onlySuppresses === true && evaluator.ineligibility(each) === undefined) return false
     // One that was never decided passes the limits of its tenant first.
     const passed = again ? undefined : await throttle.pass([each], undo)
     const { turnedAt = before.createdAt } = each.notification
@@ -302,7 +306,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     if (!refused && !isForbidden && !(isReleased && holds)) return true
     try {
       // The holds of a suppressed one are released behind its commit, also where the limits cannot be asked now.
-      const mode = refused ? {} : { holds: true, patient: true, waited: true }
+      const mode = refused ? { onlySuppresses: true } : { holds: true, patient: true, waited: true }
       return (await redecide(notification, mode)) || conflicted
     } catch (error) {
       retryLater(notification)

@@ -60,6 +60,45 @@ test('two processes that change one recipient at once lose neither change', asyn
   await b.stop()
 })
 
+test('an opt-out that another process lifts while it is applied is answered, and what waits leaves', async () => {
+  const { clock, a, b } = await twoProcesses({
+    policy: {
+      version: 1,
+      limits: [{ name: 'all', for: 'any', per: 'recipient', max: '1/10s', over: 'delay' }],
+    },
+  })
+  for (let n = 0; n < 2; n += 1)
+    await a.post({ recipient: 'ada', content: { subject: `${n}`, text: `${n}` } })
+  await clock.runUntil(clock.now() + second)
+  const { store } = a.gateway
+  const read = store.notification
+  const ada = { tenant, id: 'ada' }
+  let lifted: Promise<unknown> | undefined
+  // It has decided to suppress what waits, and reads that again.
+  Object.assign(store, {
+    async notification(...name: Parameters<typeof read>) {
+      const { version = 0 } = (await store.recipient(tenant, 'ada')) ?? {}
+      lifted ??= b.gateway.gate.saveRecipient({ ...ada, optOuts: [], version })
+      const isLifted = async () => (await store.recipient(tenant, 'ada'))?.optOuts?.length === 0
+      while (!(await isLifted())) await new Promise(setImmediate)
+      return await read.apply(store, name)
+    },
+  })
+  const optOuts = [{ category: 'product' }]
+  await during(
+    a,
+    Promise.race([
+      editorOf(a).edit(tenant, 'ada', () => ({ tenant, id: 'ada', optOuts })),
+      new Promise((_, reject) => clock.at(clock.now() + 5 * second, () => reject(new Error('no answer')))),
+    ]),
+  )
+  assert.ok(lifted !== undefined, 'it was lifted meanwhile')
+  await clock.runUntil(clock.now() + 20 * second)
+  assert.equal(a.sent().length + b.sent().length, 2)
+  await a.stop()
+  await b.stop()
+})
+
 test('a cancellation that one process has answered is obeyed by another that holds the notification', async () => {
   const { clock, a, b } = await twoProcesses()
   const posted = await a.post({ recipient: 'ada', sendAt: clock.now() + 3 * second })
