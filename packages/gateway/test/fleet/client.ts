@@ -2,7 +2,7 @@
  * The applications of a run. They post, cancel, change preferences and erase, by the seed; a request that was not answered
  * or failed is repeated with the same key where it had one. Their log is what the oracles hold against the record.
  */
-import type { Draft, Recipient } from '../../src/model.ts'
+import type { Draft, Notification, Recipient } from '../../src/model.ts'
 import type { Caller } from '../../src/stages.ts'
 import type { Entrance, Response } from './entrance.ts'
 import type { SimProcess } from './process.ts'
@@ -63,6 +63,19 @@ export interface Client {
   /** Requests that a living process has not answered. */
   waiting(): readonly Exchange[]
   start(): void
+  /** Cancels a notification that a process is about to send, or opts its recipient out, at another process. */
+  ambush(
+    process: SimProcess,
+    of: Pick<Notification, 'tenant' | 'module' | 'id' | 'to'>,
+    order: 'cancel' | 'opt-out',
+  ): void
+  /** Posts one notification to a process, once. */
+  probe(
+    name: string,
+    caller: Caller,
+    to: { readonly recipient: string; readonly sendAt?: number },
+    process: Open,
+  ): Exchange
   /** Redrives all dead letters of all tenants. */
   redriveAll(): void
   /** Puts a hold in force, and ends it early where it is planned so. */
@@ -71,7 +84,13 @@ export interface Client {
 
 const triesMax = 4
 
-export function createClient(world: World, settings: Settings, open: () => Open | undefined): Client {
+/** @param open picks a process that takes requests, if possible another one than `not` */
+export function createClient(
+  world: World,
+  settings: Settings,
+  open: (not?: SimProcess) => Open | undefined,
+): Client {
+  const { traffic } = settings
   const exchanges: Exchange[] = []
   const waiting = new Set<Exchange>()
   const observers = new Set<(exchange: Exchange) => void>()
@@ -129,9 +148,11 @@ export function createClient(world: World, settings: Settings, open: () => Open 
     ['preview', 0.02],
   ]
 
+  const shares = traffic === undefined ? kinds : (Object.entries(traffic.shares) as typeof kinds)
+
   function kindOf(key: string): Kind {
     let draw = world.draw(`${key} kind`)
-    for (const [kind, share] of kinds) {
+    for (const [kind, share] of shares) {
       if (draw < share) return kind
       draw -= share
     }
@@ -141,13 +162,14 @@ export function createClient(world: World, settings: Settings, open: () => Open 
   function exchangeOf(operation: number): Omit<Exchange, 'process' | 'sentAt'> | undefined {
     const key = `operation ${operation}`
     const kind = kindOf(key)
-    const tenant = world.pick(`${key} tenant`, ['t1', 't1', 't2'])
+    const tenant = world.pick(`${key} tenant`, traffic?.tenants ?? ['t1', 't1', 't2'])
     const caller = { tenant, module: world.pick(`${key} module`, modules) }
-    const recipient = world.pick(`${key} recipient`, recipients)
+    const all = traffic?.recipients ?? recipients
+    const recipient = world.pick(`${key} recipient`, all)
     const idempotency = world.draw(`${key} key`) < 0.6 ? { key: `key-${operation}` } : {}
     const drafts = (count: number): readonly Draft[] =>
       Array.from({ length: count }, (_, index) =>
-        draftOf(`${key}.${index}`, world.pick(`${key} to ${index}`, recipients)),
+        draftOf(`${key}.${index}`, world.pick(`${key} to ${index}`, all)),
       )
     switch (kind) {
       case 'post':
@@ -165,7 +187,8 @@ export function createClient(world: World, settings: Settings, open: () => Open 
           ...idempotency,
         }
       case 'cancel': {
-        const some = ids[Math.floor(world.draw(`${key} id`) * ids.length)]
+        const most = Math.min(ids.length, traffic?.recent ?? ids.length)
+        const some = ids.at(-1 - Math.floor(world.draw(`${key} id`) * most))
         return some && { operation, kind, caller: some.caller, of: some.id, drafts: [] }
       }
       case 'cancelJob': {
@@ -221,13 +244,12 @@ export function createClient(world: World, settings: Settings, open: () => Open 
     for (const observer of observers) observer(exchange)
   }
 
-  function send(template: Omit<Exchange, 'process' | 'sentAt'>, tries: number): void {
+  function send(template: Omit<Exchange, 'process' | 'sentAt'>, tries: number, now = open()): void {
     const again = (): void => {
       if (template.key === undefined || tries >= triesMax) return
       const waitMs = world.between(`again ${template.operation} ${tries}`, 500, 3_000)
       world.at(world.now() + waitMs, () => send(template, tries + 1))
     }
-    const now = open()
     if (now === undefined) {
       again()
       return
@@ -281,9 +303,38 @@ export function createClient(world: World, settings: Settings, open: () => Open 
           : world.between(`${key} at`, 0, trafficMs)
         world.at(settings.start + atMs, () => {
           const template = exchangeOf(operation)
-          if (template !== undefined) send(template, 1)
+          if (template === undefined) return
+          const first = open()
+          send(template, 1, first)
+          if (traffic?.isTwice !== true || template.kind !== 'preferences') return
+          const change = changeOf(`operation ${operation} twice`)
+          const laterMs = world.between(`operation ${operation} later`, 0, 3)
+          world.at(world.now() + laterMs, () => send({ ...template, change }, 1, open(first?.process)))
         })
       }
+    },
+    ambush(process, { tenant, module, id, to }, order) {
+      const caller = { tenant, module }
+      const other = open(process)
+      if (other === undefined || other.process === process) return
+      if (order === 'cancel') send({ operation: -1, kind: 'cancel', caller, of: id, drafts: [] }, 1, other)
+      else {
+        const change = { optOuts: [{ channel: 'email' as const }, { channel: 'sms' as const }] }
+        send({ operation: -1, kind: 'preferences', caller, of: to.id, change, drafts: [] }, 1, other)
+      }
+    },
+    probe(name, caller, { recipient, sendAt }, process) {
+      const draft: Draft = {
+        to: { id: recipient, email: `${recipient}@example.com` },
+        channel: 'email',
+        category: 'product',
+        priority: 'normal',
+        actor: name,
+        content: { subject: name, text: name },
+        ...(sendAt === undefined ? {} : { sendAt }),
+      }
+      send({ operation: -1, kind: 'post', caller, drafts: [draft] }, triesMax, process)
+      return exchanges.at(-1)!
     },
     redriveAll() {
       for (const tenant of tenants) {

@@ -32,6 +32,8 @@ export interface PortTerms {
   /** Share of the calls that are refused. @defaultValue that of the run */
   readonly refusedShare?: number
   readonly mayBeLost: boolean
+  /** A call of the provider. @defaultValue false */
+  readonly isSend?: boolean
 }
 
 interface Kill {
@@ -40,6 +42,8 @@ interface Kill {
   /** Calls of ports that go on as usual after the instant. */
   left: number
   readonly moment: Moment
+  /** It strikes at a call of the provider. */
+  readonly isAtSend: boolean
 }
 
 export interface Faults {
@@ -55,21 +59,28 @@ export interface Faults {
 /** @param mustSurvive true while a kill would lose what nobody could know afterwards */
 export function createFaults(
   world: World,
-  { faults }: Settings,
+  { faults, trafficMs }: Settings,
   without: ReadonlySet<string>,
   mustSurvive: () => boolean,
 ): Faults {
   const struck = new Set<string>()
   const kills: Kill[] = faults.kills
-    .map(({ at, after, moment }, index) => ({ name: `kill-${index}`, at, left: after, moment }))
+    .map(({ at, after, moment, isAtSend = false }, index) => ({
+      name: `kill-${index}`,
+      at,
+      left: after,
+      moment,
+      isAtSend,
+    }))
     .filter(({ name }) => !without.has(name))
 
   const isDisturbed = (): boolean =>
     faults.phases.some(({ from, to }) => from <= world.elapsed() && world.elapsed() < to)
 
-  function killNow(): Kill | undefined {
+  function killNow(isSend: boolean): Kill | undefined {
     const next = kills[0]
     if (next === undefined || world.elapsed() < next.at || mustSurvive()) return undefined
+    if (next.isAtSend && (!isSend || world.elapsed() > trafficMs)) return undefined
     if (next.left > 0) {
       next.left -= 1
       return undefined
@@ -103,7 +114,7 @@ export function createFaults(
     // Asked again: the clock may have been stepped since the call was sent.
     strikesAt: (moment, { kill }) => kill === moment && !mustSurvive(),
     fateOf(name, terms) {
-      const kill = killNow()
+      const kill = killNow(terms.isSend === true)
       const isQuiet = !isDisturbed()
       const fate = {
         requestMs: delayOf(`${name} late`, terms, isQuiet ? 0 : terms.requestMsMax),

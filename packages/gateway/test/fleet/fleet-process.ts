@@ -13,13 +13,14 @@ import type { RedisBus } from '../../src/adapters/state/redis/redis-bus.ts'
 import type { Fleet } from '../../src/composition/fleet-parts.ts'
 import { composeFleet } from '../../src/composition/fleet-state.ts'
 import type { RuntimeContext } from '../../src/composition/runtime-context.ts'
+import type { RightRequest } from '../../src/ports.ts'
 import { type MemberRecord, openMembers } from '../../src/store/postgres/fleet/members.ts'
 import { createRegistrations } from '../../src/store/postgres/fleet/registrations.ts'
 import type { Faults, PortTerms } from './faults.ts'
 import type { SimProcess } from './process.ts'
 import { rightMs, type SimFleetRecord } from './sim-fleet-record.ts'
 import type { SimServer } from './sim-server.ts'
-import { wired } from './wires.ts'
+import { type WireOptions, wired } from './wires.ts'
 
 /** Every statement may be delayed, refused, or performed without an answer. */
 const recordTerms: PortTerms = {
@@ -48,22 +49,28 @@ export interface FleetProcessOptions {
   readonly record: SimFleetRecord
   readonly server: SimServer
   readonly bus: SimBus
+  /** Called when the process asks for rights to send, with the time until it has them. */
+  readonly onBegin: (requests: readonly RightRequest[], tookMs: number) => void
 }
 
 export async function openFleetProcess(
-  { process, faults, record, server, bus }: FleetProcessOptions,
+  { process, faults, record, server, bus, onBegin }: FleetProcessOptions,
   context: Pick<RuntimeContext, 'clock' | 'errorsOf'>,
 ): Promise<Fleet> {
   const member = `m${process.number}`
-  const own = record.join(member)
+  const own = record.join(process.number)
   const wire = <Port extends object>(
     name: string,
     port: Port,
-    more: { isInOrder?: (method: string) => boolean; direct?: readonly string[] } = {},
+    more: Partial<Pick<WireOptions<Port>, 'isInOrder' | 'direct' | 'onSent'>> = {},
   ): Port => wired({ name, process, faults, port, terms: recordTerms, code, direct: [], ...more })
   const store = wire('store', own.store, {
     direct: ['mayHave', 'claimedUntil', 'close'],
     isInOrder: (method) => !beside.has(method),
+    onSent(method, { requestMs, answerMs, failure }, [requests]) {
+      if (method !== 'begin' || failure !== undefined) return
+      onBegin(requests as readonly RightRequest[], requestMs + answerMs)
+    },
   })
   const connection = wire('members', own.members, { isInOrder: () => true })
   const onError = context.errorsOf('store')

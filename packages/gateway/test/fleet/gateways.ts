@@ -5,6 +5,7 @@
  */
 import { createRandom } from '../../src/adapters/random.ts'
 import { createGateway, type Gateway } from '../../src/gateway.ts'
+import type { RightRequest } from '../../src/ports.ts'
 import { createClient, type Open } from './client.ts'
 import { createEntrance } from './entrance.ts'
 import { createFaults } from './faults.ts'
@@ -18,8 +19,9 @@ import {
   wordless,
 } from './fleet.ts'
 import { createSimBus, openFleetProcess } from './fleet-process.ts'
-import { type FleetSettings, fleetSettingsOf } from './fleet-settings.ts'
+import { engineSpans, type FleetSettings, fleetSettingsOf } from './fleet-settings.ts'
 import { createFleetOracles } from './oracles.ts'
+import { createProber } from './probes.ts'
 import { type Machine, SimProcess } from './process.ts'
 import { downMsMax, second } from './settings.ts'
 import { createSimFleetRecord } from './sim-fleet-record.ts'
@@ -43,6 +45,7 @@ const startMsMax = 500
 export async function runGateways(seed: number, options: FleetRunOptions): Promise<RunResult> {
   const { without = new Set<string>(), gateways, fleet = fleetSettingsOf(seed, gateways) } = options
   const { settings, engines } = fleet
+  const ambushes = fleet.ambushes.map((each, index) => ({ ...each, name: `ambush-${index}` }))
   const world = createWorld(seed, settings.start, options.isVerbose === true)
   const machine: Machine = { wallAheadMs: 0 }
   const record = createSimFleetRecord(world)
@@ -60,14 +63,22 @@ export async function runGateways(seed: number, options: FleetRunOptions): Promi
     picked += 1
     return all.length === 0 ? undefined : world.pick(`pick ${picked}`, all)
   }
-  const client = createClient(world, settings, () => pick(serving))
-  const oracles = createFleetOracles({ world, settings, client, service, record, machine })
+  const client = createClient(world, settings, (not) => {
+    const others = [...serving].filter(({ process }) => process !== not)
+    return pick(others.length > 0 ? others : serving)
+  })
+  const oracles = createFleetOracles(
+    { world, settings, client, service, record, machine },
+    engineSpans(fleet),
+  )
+  const prober = createProber(world, settings, client, () => [...serving])
 
   function boot(): void {
     processes += 1
     const own = new SimProcess(processes, world, machine)
     alive.add(own)
     world.trace({ kind: 'boot', process: own.number })
+    oracles.born(own.number)
     own.onDeath((how) => {
       alive.delete(own)
       for (const each of serving) if (each.process === own) serving.delete(each)
@@ -80,6 +91,25 @@ export async function runGateways(seed: number, options: FleetRunOptions): Promi
       world.trace({ kind: 'start failed', error: String(error) })
       own.end('kill', 'the start failed')
     })
+  }
+
+  function pause(own: SimProcess | undefined, forMs: number): void {
+    if (own === undefined) return
+    oracles.paused(own.number, forMs)
+    own.pause(forMs)
+  }
+
+  /** Pauses a process about the instant at which it has a right to send, and lets a client forbid it elsewhere. */
+  function ambush(own: SimProcess, requests: readonly RightRequest[], tookMs: number): void {
+    const index = ambushes.findIndex(({ at }) => at <= world.elapsed())
+    const first = requests[0]?.notification
+    if (index < 0 || first === undefined) return
+    const [{ name, forMs, order, isBeforeAnswer }] = ambushes.splice(index, 1) as [(typeof ambushes)[0]]
+    if (without.has(name)) return
+    faults.struck.add(name)
+    const now = world.now()
+    world.at(now + tookMs - (isBeforeAnswer ? 1 : 0), () => pause(own, forMs))
+    world.at(now + world.between(`${name} order`, 0, 10), () => client.ambush(own, first, order))
   }
 
   async function start(own: SimProcess): Promise<void> {
@@ -96,7 +126,17 @@ export async function runGateways(seed: number, options: FleetRunOptions): Promi
       providers: [service.adapter(own)],
       templates: wordless,
       async openFleet(context) {
-        const opened = await openFleetProcess({ process: own, faults, record, server, bus }, context)
+        const opened = await openFleetProcess(
+          {
+            process: own,
+            faults,
+            record,
+            server,
+            bus,
+            onBegin: (requests, tookMs) => ambush(own, requests, tookMs),
+          },
+          context,
+        )
         once = opened.state.once
         return opened
       },
@@ -139,7 +179,7 @@ export async function runGateways(seed: number, options: FleetRunOptions): Promi
     }
   }
   const { pauses, stops, holds } = settings.faults
-  plan('pause', pauses, ({ forMs }) => pick(alive)?.pause(forMs))
+  plan('pause', pauses, ({ forMs }) => pause(pick(alive), forMs))
   plan(
     'stop',
     stops.map((at) => ({ at })),
@@ -168,6 +208,7 @@ export async function runGateways(seed: number, options: FleetRunOptions): Promi
         if (ms === settings.trafficMs + 20 * second) client.redriveAll()
         if (ms > settings.trafficMs + 30 * second && oracles.isQuiet()) break
       }
+      if (oracles.isQuiet()) await prober.run(oracles.isQuiet)
       await oracles.calm([...serving])
     }
     oracles.end()

@@ -5,6 +5,10 @@ import type { World } from './world.ts'
 
 export interface Calm {
   died(): void
+  /** A pause that nobody planned by its instant begins. */
+  disturb(forMs: number): void
+  /** True if nothing but deaths disturbed the span. */
+  isUndisturbed(from: number, to: number): boolean
   /** True if no process ended within the span. */
   isWithoutDeath(from: number, to: number): boolean
   /** True if nothing disturbed the span, nor the time before it in which accounts and retries recover. */
@@ -14,16 +18,31 @@ export interface Calm {
 /** Blocks, cool-downs, retries and backlogs are over after this, ms. */
 const recoveryMs = 20 * second
 
-export function createCalm(world: World, { start, faults }: Settings): Calm {
+/** A span, ms since the start of the run. */
+export interface Span {
+  readonly from: number
+  readonly to: number
+}
+
+/** @param engines spans in which an engine is away, or was a moment ago */
+export function createCalm(
+  world: World,
+  { start, faults, provider }: Settings,
+  engines: readonly Span[] = [],
+): Calm {
   const deaths: number[] = []
-  const spans = [
+  const spans: Span[] = [
     ...faults.phases,
+    ...engines,
+    ...(provider.outages ?? []),
     ...faults.pauses.map(({ at, forMs }) => ({ from: at, to: at + forMs })),
     ...[...faults.steps.map(({ at }) => at), ...faults.stops].map((at) => ({ from: at, to: at + second })),
   ]
   const isWithoutDeath = (from: number, to: number): boolean => deaths.every((at) => at < from || at > to)
   return {
     died: () => void deaths.push(world.now()),
+    disturb: (forMs) => void spans.push({ from: world.elapsed(), to: world.elapsed() + forMs }),
+    isUndisturbed: (from, to) => spans.every((span) => span.to < from - start || span.from > to - start),
     isWithoutDeath,
     isCalm(from, to) {
       const [since, until] = [from - recoveryMs - start, to - start]

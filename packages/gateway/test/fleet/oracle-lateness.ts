@@ -15,7 +15,7 @@ import type { Call } from './sim-provider.ts'
 /** Windows are kept some 20 ms longer than written. */
 const marginMs = 25
 /** 20 ms, and the usual delays of the calls of ports on the way: some ten of at most 2 ms each. */
-const lateMsMax = 40
+export const lateMsMax = 40
 
 export interface WatchedLateness {
   /** Looks at all calls, when the record is complete. */
@@ -28,6 +28,7 @@ export function watchLateness(
   { world, settings, client, service, record }: Watched,
   { rows }: WatchedRecord,
   calm: Calm,
+  lateMs = lateMsMax,
 ): WatchedLateness {
   let looked = 0
   /** The instants that were promised to each notification, with those at which they were written, oldest first. */
@@ -152,7 +153,7 @@ export function watchLateness(
       .find((at) => limits.every(({ rule, made, promised }) => fits(rule, [...made, ...promised], at)))
     if (earliest === undefined || !isIdle(Math.min(earliest, call.at), call.at)) return
     looked += 1
-    if (call.at - earliest > lateMsMax)
+    if (call.at - earliest > lateMs)
       world.violate('4 late', `${row.id} was sent ${call.at - earliest} ms after the earliest instant`)
   }
 

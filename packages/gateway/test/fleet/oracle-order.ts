@@ -19,7 +19,9 @@ interface Turn {
 }
 
 /** A restart may move the time line by this, and a turn is taken by a timer, ms. */
-const slackMs = 25
+const aloneSlackMs = 25
+/** A turn of a queue that several processes share is asked for and written over wires, ms. */
+const fleetSlackMs = 60
 
 export interface WatchedOrder {
   /** Compares all turns, when the record is complete. */
@@ -30,7 +32,11 @@ export function watchOrder(
   { world, settings, client }: Watched,
   { rows }: WatchedRecord,
   calm: Calm,
+  isFleet = false,
 ): WatchedOrder {
+  const slackMs = isFleet ? fleetSlackMs : aloneSlackMs
+  // A turn that a kill cut off is taken again by the next process. A queue that was lost is filled again from the record.
+  const isKept = isFleet ? calm.isCalm : calm.isWithoutDeath
   // A turn that was refused is taken again, behind those that came after it.
   const isExact = !isRefusing(settings) && settings.faults.lostShare === 0
 
@@ -52,8 +58,7 @@ export function watchOrder(
         (other) =>
           one.answeredAt < other.sentAt &&
           one.turnedAt > other.turnedAt + slackMs &&
-          // A turn that a kill cut off is taken again by the next process.
-          calm.isWithoutDeath(other.answeredAt, one.turnedAt),
+          isKept(other.answeredAt, one.turnedAt),
       )
       if (overtaken === undefined) continue
       world.violate(

@@ -4,8 +4,10 @@ import { statuses } from '../../src/model.ts'
 import { keptInMemory } from './memory-watch.ts'
 import type { Watched } from './oracle.ts'
 import { watchAccounts } from './oracle-accounts.ts'
-import { createCalm } from './oracle-calm.ts'
+import { createCalm, type Span } from './oracle-calm.ts'
 import { watchClient } from './oracle-client.ts'
+import { watchFleet } from './oracle-fleet.ts'
+import { watchFleetAccounts } from './oracle-fleet-accounts.ts'
 import { watchHolds } from './oracle-holds.ts'
 import { watchLateness } from './oracle-lateness.ts'
 import { watchOrder } from './oracle-order.ts'
@@ -14,6 +16,7 @@ import { hasEnded, watchRecord } from './oracle-record.ts'
 import { watchWindows } from './oracle-windows.ts'
 import type { Death, SimProcess } from './process.ts'
 import { actors, recipients, second, tenants } from './settings.ts'
+import type { SimFleetRecord } from './sim-fleet-record.ts'
 
 export interface Oracles<Open> {
   died(process: number, how: Death): void
@@ -115,20 +118,56 @@ function createCommon(watched: Watched) {
   }
 }
 
+/**
+ * A call of several gateways is late behind this, ms: besides what one gateway may take, tokens of an account are asked
+ * for at the end of a slot, and the state of a recipient is read over a wire.
+ */
+const fleetLateMsMax = 150
+/** All processes have started, and the accounts are in use, ms after the start. */
+const bornMs = 3 * second
+
+export interface FleetOracles extends Oracles<readonly Living[]> {
+  born(process: number): void
+  paused(process: number, forMs: number): void
+}
+
 /** The oracles of several gateways over one record. */
-export function createFleetOracles(watched: Watched): Oracles<readonly Living[]> {
-  const { world } = watched
+export function createFleetOracles(
+  watched: Omit<Watched, 'record'> & { readonly record: SimFleetRecord },
+  engines: readonly Span[],
+): FleetOracles {
+  const { world, settings, record } = watched
   const common = createCommon(watched)
+  // The state of the accounts is born, and grants nothing for a while.
+  const calm = createCalm(world, settings, [...engines, { from: 0, to: bornMs }])
+  const fleet = watchFleet(watched, common.record, calm, record.onDeclaredDead)
+  const accounts = watchFleetAccounts(watched, engines)
+  const order = watchOrder(watched, common.record, calm, true)
+  const lateness = watchLateness(watched, common.record, calm, fleetLateMsMax)
   return {
-    died: (process) => common.told.died(process),
+    born: accounts.born,
+    paused(process, forMs) {
+      calm.disturb(forMs)
+      accounts.paused(process, forMs)
+    },
+    died(process) {
+      common.told.died(process)
+      calm.died()
+      fleet.died(process)
+      accounts.died(process)
+    },
     isQuiet: common.isQuiet,
     async calm(living) {
       common.checkEnds()
       if (living.length === 0) world.violate('3 start', 'no process has started')
     },
-    end: common.end,
+    end() {
+      common.end()
+      order.check(common.told.told)
+      lateness.check(common.told.told)
+    },
     accepted: () => common.told.told.size,
-    lookedAt: () => 0,
+    lookedAt: () => lateness.looked(),
   }
 }
 

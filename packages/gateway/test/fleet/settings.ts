@@ -45,6 +45,26 @@ export interface HoldPlan {
   readonly selection: Pick<HoldRecord, 'tenant' | 'channel' | 'category' | 'account'>
 }
 
+/** A span in which an account carries nothing. */
+export interface Outage {
+  readonly account: string
+  readonly from: number
+  readonly to: number
+  readonly fate: 'fail' | 'limit'
+}
+
+/** What applications send, where a run concentrates on something. Whoever is named more often gets more. */
+export interface Traffic {
+  readonly tenants: readonly string[]
+  readonly recipients: readonly string[]
+  /** Shares of the kinds of requests; the rest are posts. */
+  readonly shares: Readonly<Partial<Record<string, number>>>
+  /** A cancellation meets one of so many that were accepted last. */
+  readonly recent: number
+  /** A change of preferences is followed by another one of the same recipient at another process, within 3 ms. */
+  readonly isTwice: boolean
+}
+
 export interface Settings {
   readonly seed: number
   /** Epoch ms. */
@@ -77,7 +97,11 @@ export interface Settings {
     readonly hangShare: number
     readonly lostShare: number
     readonly lateWriteShare: number
+    /** Spans in which an account fails every call, or answers each with 429, ms since the start. @defaultValue none */
+    readonly outages?: readonly Outage[]
   }
+  /** What the traffic of a run concentrates on. @defaultValue everything */
+  readonly traffic?: Traffic
   readonly faults: {
     readonly phases: readonly { readonly from: number; readonly to: number }[]
     readonly delayShare: number
@@ -93,6 +117,8 @@ export interface Settings {
       readonly at: number
       readonly after: number
       readonly moment: 'before' | 'performed' | 'answered'
+      /** It counts and strikes calls of the provider only. @defaultValue false */
+      readonly isAtSend?: boolean
     }[]
     readonly pauses: readonly { readonly at: number; readonly forMs: number }[]
     readonly steps: readonly { readonly at: number; readonly byMs: number }[]

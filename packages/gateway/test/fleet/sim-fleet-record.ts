@@ -24,13 +24,16 @@ interface ProcessRecord {
 }
 
 export interface SimFleetRecord extends Pick<SimRecord, 'observers' | 'timeLine'> {
-  /** Registers a process under a name that no other one has or has had. */
-  join(member: string): ProcessRecord
+  /** Registers a process, whose number no other one has or has had. */
+  join(process: number): ProcessRecord
+  /** Calls back with the number of each process that is declared dead. */
+  onDeclaredDead(hear: (process: number) => void): void
   /** Restarts the engine after a crash: it is away for so long, and claims that were not flushed are lost. */
   crash(downMs: number): void
 }
 
 interface Member {
+  readonly process: number
   beat: number
   /** 1 alive, 2 leaving, 3 dead, 4 ended. */
   state: 1 | 2 | 3 | 4
@@ -42,6 +45,7 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
   const record = createMemoryRecord(rightMs)
   const observers: SimRecord['observers'] = new Set()
   const members = new Map<string, Member>()
+  const mourners = new Set<(process: number) => void>()
   const holders = new Map<Role, string>()
   const servers = new Map<string, { life: string; number: number; isSettled: boolean }>()
   let registrations = 0
@@ -74,6 +78,7 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
     world.trace({ kind: 'declared dead', member: id })
     member.state = 3
     record.declareDead(id)
+    for (const mourner of mourners) mourner(member.process)
     return true
   }
 
@@ -91,7 +96,8 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
     const store: Record<string, unknown> = {}
     for (const name of names) {
       const value = Reflect.get(inner, name) as unknown
-      store[name] = typeof value === 'function' ? methodOf(name, value as Method) : value
+      store[name] =
+        typeof value === 'function' ? methodOf(name, value as Method, members.get(member)!.process) : value
     }
     store.close = async () => {
       await inner.close()
@@ -103,7 +109,7 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
 
   type Method = (...args: unknown[]) => unknown
 
-  function methodOf(name: string, method: Method): Method {
+  function methodOf(name: string, method: Method, process: number): Method {
     if (name === 'mayHave' || name === 'claimedUntil') return method
     return (...args) => {
       mustAnswer()
@@ -112,7 +118,7 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
       return result.then((value) => {
         const isRefused = (value as { applied?: boolean } | undefined)?.applied === false
         if (writes.has(name) && !isRefused)
-          for (const observer of observers) observer({ method: name as 'commit', args })
+          for (const observer of observers) observer({ method: name as 'commit', args, process })
         if (name === 'begin') return { ...(value as object), servers: newest() }
         // The answer of an engine across a network shares no object with it.
         return structuredClone(value)
@@ -123,8 +129,10 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
   return {
     observers,
     timeLine: undefined,
-    join(member) {
-      members.set(member, { beat: 0, state: 1 })
+    onDeclaredDead: (hear) => void mourners.add(hear),
+    join(process) {
+      const member = `m${process}`
+      members.set(member, { process, beat: 0, state: 1 })
       const answering =
         <Args extends readonly unknown[], T>(work: (...args: Args) => T) =>
         async (...args: Args): Promise<T> => {
@@ -161,7 +169,10 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
           }),
         },
         records: Object.fromEntries(
-          Object.entries(record.records).map(([name, method]) => [name, methodOf(name, method as Method)]),
+          Object.entries(record.records).map(([name, method]) => [
+            name,
+            methodOf(name, method as Method, process),
+          ]),
         ) as never as TenantRecords,
       }
     },

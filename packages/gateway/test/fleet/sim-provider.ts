@@ -46,6 +46,7 @@ const socketTerms: PortTerms = {
   answerMsMax: 0,
   mayBeRefused: false,
   mayBeLost: false,
+  isSend: true,
 }
 const usualMsMax = 60
 const lateWriteMsMax = 4_000
@@ -56,7 +57,12 @@ export function createSimService(world: World, { provider }: Settings, faults: F
   const taken = new Set<string>()
   let handed = 0
 
-  function fateOf(key: string): Fate {
+  function fateOf(key: string, account: string): Fate {
+    const ms = world.elapsed()
+    const outage = provider.outages?.find(
+      (each) => each.account === account && each.from <= ms && ms < each.to,
+    )
+    if (outage !== undefined) return outage.fate
     if (!faults.isDisturbed()) return 'deliver'
     const { failShare, limitShare, hangShare, lostShare } = provider
     let draw = world.draw(`${key} fate`)
@@ -113,7 +119,7 @@ export function createSimService(world: World, { provider }: Settings, faults: F
       function write(): void {
         if (signal.aborted) return
         onWritten()
-        const fate = fateOf(key)
+        const fate = fateOf(key, account)
         const retryAfterMs = fate === 'limit' ? world.between(`${key} retry`, 1, 4) * 1_000 : undefined
         call = {
           serial: calls.length,

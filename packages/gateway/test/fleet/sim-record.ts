@@ -13,6 +13,8 @@ type Write = 'commit' | 'beginErasure' | 'erase' | 'keepTimeLine' | 'prune'
 interface JournalEntry {
   readonly method: Write
   readonly args: readonly unknown[]
+  /** The process that wrote it, where there are several. */
+  readonly process?: number
 }
 
 /** Sees a write once it is on record. */

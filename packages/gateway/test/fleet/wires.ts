@@ -22,7 +22,7 @@ export interface WireOptions<Port> {
   /** Terms of single methods. */
   readonly exceptions?: Readonly<Record<string, Partial<PortTerms>>>
   /** Called with each call that is sent, and with its fate. */
-  readonly onSent?: (method: string, fate: Fate) => void
+  readonly onSent?: (method: string, fate: Fate, args: readonly unknown[]) => void
 }
 
 const never = new Promise<never>(() => {})
@@ -61,7 +61,7 @@ export function wired<Port extends object>(options: WireOptions<Port>): Port {
       process.end('kill', `before ${id}`)
       return never
     }
-    options.onSent?.(method, fate)
+    options.onSent?.(method, fate, args)
     const { promise, resolve, reject } = Promise.withResolvers<unknown>()
     const ordered = isInOrder(method)
 
@@ -144,7 +144,7 @@ export function wired<Port extends object>(options: WireOptions<Port>): Port {
 
 /** Characters of a value that a verbose trace shows. */
 const shownMax = 600
-const isLong = new Set(['rules', 'decision', 'timeline', 'content', 'data'])
+const isLong = new Set(['rules', 'text', 'decision', 'timeline', 'content', 'data'])
 
 function shown(value: unknown): string | undefined {
   const text = JSON.stringify(value, (key, field: unknown) => (isLong.has(key) ? undefined : field))

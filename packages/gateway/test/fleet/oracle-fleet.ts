@@ -1,0 +1,89 @@
+/**
+ * Holds several processes against what each may do: a process that was declared dead writes and sends nothing more, a
+ * notification that a living process has delivered is sent by no other one, and what a process leaves behind is taken
+ * over in time.
+ */
+import type { Change } from '../../src/ports.ts'
+import type { Watched } from './oracle.ts'
+import type { Calm } from './oracle-calm.ts'
+import { hasEnded, type WatchedRecord } from './oracle-record.ts'
+import { second } from './settings.ts'
+import type { Call } from './sim-provider.ts'
+
+export interface WatchedFleet {
+  died(process: number): void
+}
+
+/** A right to send lasts so long at most, ms: what was begun before may be handed over until then. */
+const rightMsMax = 250
+/** What a process leaves behind is on its way again within this, ms. */
+const takeoverMsMax = 30 * second
+
+/** @param onDeclaredDead calls back with the number of each process that the others declare dead */
+export function watchFleet(
+  { world, settings, service, record }: Watched,
+  { rows }: WatchedRecord,
+  calm: Calm,
+  onDeclaredDead: (hear: (process: number) => void) => void,
+): WatchedFleet {
+  /** Instants at which processes were declared dead, and at which they have died. */
+  const declared = new Map<number, number>()
+  const died = new Map<number, number>()
+  /** The last instant at which each notification was written or sent. */
+  const touched = new Map<string, number>()
+  const delivered = new Map<string, Call>()
+
+  onDeclaredDead((process) => {
+    declared.set(process, world.now())
+    expectTakeover()
+  })
+
+  record.observers.add(({ method, args, process = 0 }) => {
+    if (method === 'commit' && declared.has(process))
+      world.violate('11 fenced', `process ${process} was declared dead, and its ${method} was taken`)
+    if (method !== 'commit') return
+    const { accept = [], moves = [] } = args[0] as Change
+    for (const { id } of [...accept, ...moves.map(({ after }) => after)]) touched.set(id, world.now())
+  })
+
+  service.observers.add((call, what) => {
+    const { id } = call.message
+    if (what === 'answered') {
+      if (call.outcome === 'delivered') delivered.set(id, call)
+      return
+    }
+    touched.set(id, world.now())
+    const { process, handedAt } = call
+    const deadAt = declared.get(process)
+    if (deadAt !== undefined && handedAt > deadAt + rightMsMax)
+      world.violate('11 fenced', `process ${process} was declared dead, and sent ${id}`)
+    const before = delivered.get(id)
+    if (before === undefined || before.process === process) return
+    // Only the end of the process, before the settlement was on record, excuses another call.
+    if (!died.has(before.process) && !declared.has(before.process))
+      world.violate('9 double', `${id} was delivered by process ${before.process}, and sent by ${process}`)
+  })
+
+  /** Looks after a death whether something that was due then has been left alone since. */
+  function expectTakeover(): void {
+    const at = world.now()
+    world.at(at + takeoverMsMax, () => {
+      if (settings.faults.holds.length > 0 || !calm.isUndisturbed(at, world.now())) return
+      if (!calm.isWithoutDeath(at + 1, world.now())) return
+      for (const row of rows.values()) {
+        const { id, status, dueAt } = row
+        if (hasEnded(row) || status === 'dead' || status === 'digesting' || dueAt > at) continue
+        if ((touched.get(id) ?? 0) >= at) continue
+        world.violate('11 takeover', `${id} is ${status}, and nobody has sent it since a death 30 s ago`)
+        return
+      }
+    })
+  }
+
+  return {
+    died(process) {
+      died.set(process, world.now())
+      expectTakeover()
+    },
+  }
+}
