@@ -29,7 +29,7 @@ export interface DispatcherOptions {
   readonly routes: readonly Route[]
   readonly rules: SendRules
   readonly queue: Queue
-  readonly store: Pick<Store, 'deadLetters'>
+  readonly store: Pick<Store, 'deadLetters' | 'isVersioned'>
   readonly ledger: Ledger
   readonly limiter: RecipientLimiter
   /** Returns the keys under which limits count a notification. */
@@ -59,7 +59,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
   const { composer, members, clock, random, releaseHolds, onError } = options
   const inFlight = new InFlightCounter()
   const retries = createRetries({ random })
-  const inFlightSends = new InFlightSends(clock, options.keysOf)
+  const inFlightSends = new InFlightSends(clock, options.keysOf, store.isVersioned)
   const deadlineOf = createDeadlines(clock)
   const quarantine = createQuarantine({ ledger, scheduler, clock })
   const completer = createCompleter({ ledger, scheduler, clock, releaseHolds, inFlight, onError })

@@ -23,15 +23,25 @@ export interface InFlightSend {
 /** Returns the keys under which limits count a notification. */
 export type SubjectKeys = (of: Pick<InFlightSend, 'notification' | 'recipient'>) => readonly string[]
 
+/**
+ * While a call is not written, it is counted as written now so often where other processes use the same limits, ms. They
+ * do not know the call: between two counts no window longer than that and its margin is free for them.
+ */
+const recountMs = 100
+
 /** The unwritten calls of all channels, by subject: bounded by the accounts' concurrency. */
 export class InFlightSends {
-  readonly #clock: Pick<Clock, 'now'>
+  readonly #clock: Pick<Clock, 'now' | 'at'>
   readonly #keysOf: SubjectKeys
+  readonly #isShared: boolean
   readonly #bySubject = new Map<string, Set<InFlightSend>>()
+  #isArmed = false
 
-  constructor(clock: Pick<Clock, 'now'>, keysOf: SubjectKeys) {
+  /** @param isShared true if other processes fire in the same limits */
+  constructor(clock: Pick<Clock, 'now' | 'at'>, keysOf: SubjectKeys, isShared: boolean) {
     this.#clock = clock
     this.#keysOf = keysOf
+    this.#isShared = isShared
   }
 
   get isEmpty(): boolean {
@@ -39,6 +49,7 @@ export class InFlightSends {
   }
 
   add(inFlightSend: InFlightSend): void {
+    if (this.#isShared) this.#arm()
     for (const key of this.#keysOf(inFlightSend)) {
       const others = this.#bySubject.get(key)
       if (others === undefined) this.#bySubject.set(key, new Set([inFlightSend]))
@@ -51,6 +62,20 @@ export class InFlightSends {
       const others = this.#bySubject.get(key)
       if (others?.delete(inFlightSend) === true && others.size === 0) this.#bySubject.delete(key)
     }
+  }
+
+  /** Counts what is not written for long as written now, again and again. */
+  #arm(): void {
+    if (this.#isArmed) return
+    this.#isArmed = true
+    this.#clock.at(this.#clock.now() + recountMs, () => {
+      this.#isArmed = false
+      if (this.isEmpty) return
+      const now = this.#clock.now()
+      for (const sends of this.#bySubject.values())
+        for (const each of sends) if (now - each.countsAt >= recountMs) void each.countLate(now)
+      this.#arm()
+    })
   }
 
   /** Finds the keys of all unwritten calls anew, because other limits count them now. */

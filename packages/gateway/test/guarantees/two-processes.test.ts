@@ -185,3 +185,22 @@ test('what a process stored for soon, and does not claim, is sent by another in 
   )
   await b.stop()
 })
+
+test('a call that waits for its connection counts for another process until it is written', async () => {
+  const { clock, a, b, writtenAt } = await twoProcesses({
+    sharesLimits: true,
+    writtenAfterMs: { a: 2 * second },
+    policy: {
+      version: 1,
+      limits: [{ name: 'all', for: 'any', per: 'recipient', max: '10/min', minGap: '500ms', over: 'delay' }],
+    },
+  })
+  await a.post({ recipient: 'ada', content: { subject: '1', text: '1' } })
+  await clock.runUntil(clock.now() + 1.7 * second)
+  await b.post({ recipient: 'ada', content: { subject: '2', text: '2' } })
+  await clock.runUntil(clock.now() + 5 * second)
+  assert.equal(writtenAt.length, 2)
+  assert.ok(writtenAt[1]! - writtenAt[0]! >= 500, `${writtenAt[1]! - writtenAt[0]!} ms lie between them`)
+  await a.stop()
+  await b.stop()
+})

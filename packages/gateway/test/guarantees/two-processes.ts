@@ -1,7 +1,7 @@
 /** Two gateways over one record in memory, in virtual time. */
 import { createLocalHints } from '../../src/adapters/local-notifier.ts'
 import type { Members, Role } from '../../src/member-port.ts'
-import type { Provider } from '../../src/ports.ts'
+import type { LimitState, Provider } from '../../src/ports.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
 import { createMemoryRecord } from '../../src/store/memory/memory.ts'
 import { createHarness, type Harness, type HarnessOptions } from '../harness.ts'
@@ -26,6 +26,10 @@ function slowProvider(name: string, calls: { readonly by: string; readonly id: s
 export interface TwoProcessesOptions extends Pick<HarnessOptions, 'policy' | 'config'> {
   /** Calls of the first process never end. */
   readonly hangs?: boolean
+  /** How long after it was handed over a call of a process is written, ms. @defaultValue 0 */
+  readonly writtenAfterMs?: Readonly<Record<string, number>>
+  /** True if both count in the same limits. @defaultValue false */
+  readonly sharesLimits?: boolean
   /** False where the first process accepts, and releases nothing. @defaultValue true */
   readonly claims?: boolean
   /** False where every hint is lost. @defaultValue true */
@@ -33,11 +37,34 @@ export interface TwoProcessesOptions extends Pick<HarnessOptions, 'policy' | 'co
 }
 
 export async function twoProcesses(options: TwoProcessesOptions = {}) {
-  const { hangs = false, claims = true, areTold = true, ...more } = options
+  const {
+    hangs = false,
+    claims = true,
+    areTold = true,
+    sharesLimits = false,
+    writtenAfterMs,
+    ...more
+  } = options
   const clock = createVirtualClock(Date.UTC(2026, 10, 21, 12))
   const record = createMemoryRecord(rightMs)
   const listeners: ((gone: readonly string[]) => void)[] = []
   const calls: { readonly by: string; readonly id: string }[] = []
+  /** Instants at which calls were written, of both. */
+  const writtenAt: number[] = []
+  let limits: LimitState | undefined
+  const lateProvider = (afterMs: number): Provider => ({
+    name: 'sandbox',
+    idempotent: false,
+    tellsWritten: true,
+    channels: ['email'],
+    async send(_message, _account, _signal, onWritten) {
+      if (afterMs > 0) await new Promise<void>((resolve) => clock.at(clock.now() + afterMs, resolve))
+      onWritten?.()
+      writtenAt.push(clock.now())
+      return { outcome: 'delivered' }
+    },
+    close: async () => {},
+  })
   const hints = createLocalHints()
   const dead = new Set<string>()
   const holders = new Map<Role, string>()
@@ -57,7 +84,13 @@ export async function twoProcesses(options: TwoProcessesOptions = {}) {
       close: async () => {},
     }
     const providers = () => [slowProvider(id, calls)]
-    const parts = { store: record.open(id), members, ...(areTold ? { notifier: hints.join() } : {}) }
+    const parts = {
+      store: record.open(id),
+      members,
+      ...(areTold ? { notifier: hints.join() } : {}),
+      ...(sharesLimits ? { wrapState: (own: LimitState) => (limits ??= own) } : {}),
+      ...(writtenAfterMs && { providers: [lateProvider(writtenAfterMs[id] ?? 0)] }),
+    }
     return await createHarness({
       clock,
       seed,
@@ -70,6 +103,7 @@ export async function twoProcesses(options: TwoProcessesOptions = {}) {
   return {
     clock,
     calls,
+    writtenAt,
     a: await join('a', 1),
     b: await join('b', 2),
     /** The others find the process dead: its store takes nothing more from it. */
