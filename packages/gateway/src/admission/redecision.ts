@@ -84,18 +84,8 @@ interface RedecisionMode extends EvaluationMode {
 }
 
 export function createRedecision(options: RedecisionOptions): Redecision {
-  const {
-    store,
-    ledger,
-    limiter,
-    recipients,
-    scheduler,
-    evaluator,
-    handover,
-    throttle,
-    releaseHolds,
-    clock,
-  } = options
+  const { store, ledger, limiter, recipients, scheduler, evaluator } = options
+  const { handover, throttle, releaseHolds, clock } = options
   const { state, forbiddenHours, movingUp, notifier, onError } = options
   /** Notifications whose turn is being taken: the scheduler and the throttle queue may both name them. */
   const turning = new Map<string, Notification>()
@@ -202,7 +192,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     const { waitsUntil, patch, path, generations, onlySuppresses, again = true, ...mode } = decided
     const recipient = await recipients.find(before.tenant, before.to.id)
     const each: Candidate = { notification: { ...before, ...patch }, recipient }
-    // Another process has lifted the opt-out meanwhile. To reserve as a newcomer would wait for the pause of this change.
+    // Another process has lifted the opt-out. To reserve as a newcomer would wait for the pause of this change.
     if (onlySuppresses === true && evaluator.ineligibility(each) === undefined) return false
     // One that was never decided passes the limits of its tenant first.
     const passed = again ? undefined : await throttle.pass([each], undo)

@@ -11,7 +11,7 @@ interface Timed {
   readonly at: number
 }
 
-/** A pause that strikes when a process has the next right to send, and what a client asks of another one meanwhile. */
+/** A pause that strikes when a process has the next right to send, and the order that a client gives of another one meanwhile. */
 export interface Ambush extends Timed {
   readonly forMs: number
   readonly order: 'cancel' | 'opt-out'
@@ -20,7 +20,7 @@ export interface Ambush extends Timed {
 }
 
 /**
- * What a seed concentrates on: nothing; losses of engines under traffic for few; deaths at calls of the provider and
+ * A seed concentrates on nothing; on losses of engines under traffic for few; deaths at calls of the provider and
  * pauses until a process is declared dead; pauses between a right and its call, and what clients ask then; accounts that
  * fail.
  */

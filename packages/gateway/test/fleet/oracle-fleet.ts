@@ -16,7 +16,7 @@ export interface WatchedFleet {
 
 /** A right to send lasts so long at most, ms: what was begun before may be handed over until then. */
 const rightMsMax = 250
-/** What a process leaves behind is on its way again within this, ms. */
+/** A notification that a process leaves behind is on its way again within this, ms. */
 const takeoverMsMax = 30 * second
 
 /** @param onDeclaredDead calls back with the number of each process that the others declare dead */

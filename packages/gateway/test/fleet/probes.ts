@@ -15,7 +15,7 @@ export interface Prober {
 const filledMax = 40
 /** So many more than the bound are posted. */
 const beyond = 3
-/** What is posted to fill a bound leaves behind this, ms. */
+/** A notification that fills a bound leaves behind this, ms. */
 const waitMs = 8 * second
 const deliveredMs = 180 * second
 
@@ -71,7 +71,7 @@ export function createProber(
       await runFor(deliveredMs, isQuiet)
       if (waitingMax > filledMax) return
       for (const tenant of tenants) {
-        // What a limit of the tenant holds up counts in another bound.
+        // A notification that a limit of the tenant holds up counts in another bound.
         if (rates.some((rate) => rate.tenant === tenant)) continue
         const filling = fill(tenant)
         await runFor(2 * second)

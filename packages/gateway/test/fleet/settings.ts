@@ -53,7 +53,7 @@ export interface Outage {
   readonly fate: 'fail' | 'limit'
 }
 
-/** What applications send, where a run concentrates on something. Whoever is named more often gets more. */
+/** The requests of applications, where a run concentrates on something. Whoever is named more often gets more. */
 export interface Traffic {
   readonly tenants: readonly string[]
   readonly recipients: readonly string[]
@@ -100,7 +100,7 @@ export interface Settings {
     /** Spans in which an account fails every call, or answers each with 429, ms since the start. @defaultValue none */
     readonly outages?: readonly Outage[]
   }
-  /** What the traffic of a run concentrates on. @defaultValue everything */
+  /** The traffic of a run that concentrates on something. @defaultValue everything */
   readonly traffic?: Traffic
   readonly faults: {
     readonly phases: readonly { readonly from: number; readonly to: number }[]

@@ -306,14 +306,10 @@ export class Pool {
       if (waitsUntil > now) this.#backAt = Math.min(this.#backAt, waitsUntil)
       if (probeAt !== undefined) this.#probeAt = Math.min(this.#probeAt, probeAt)
     }
-    const accounts = this.#accounts.length - this.#out.size
-    this.shedding.change(now, { outShare: accounts === 0 ? 1 : out / this.#weight })
+    this.shedding.change(now, { outShare: this.#out.size === this.#accounts.length ? 1 : out / this.#weight })
   }
 
-  /**
-   * Returns the earliest instant at which an account is free; `undefined` when only the end of a call can free one.
-   * @param hasCritical true if a critical notification waits: it may use the places that are kept
-   */
+  /** Returns when an account is free, for a critical one in kept places too; `undefined`: when a call has ended. */
   freeAt(now: number, hasCritical = false): number | undefined {
     this.#refresh(now)
     const usual = this.#turns.freeAt(now)
