@@ -29,10 +29,11 @@ export interface LimitsWait {
 }
 
 /**
- * Decided at once: their questions are one round trip to the server, in their order. After a question without an answer it
- * is one, and doubles with each round: what is not answered in the middle of a round comes behind the others.
+ * Decided at once: their questions are asked in their order, and their changes share commits. After a question without an
+ * answer it is one, and doubles with each round: what is not answered in the middle of a round comes behind the others.
+ * New notifications of these tenants wait behind, so that fewer would be decided than are accepted meanwhile.
  */
-const togetherMax = 64
+const togetherMax = 512
 /** Time between two tries while the server does not answer, ms. */
 const retryMs = 100
 

@@ -8,8 +8,8 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
   {
     name: 'right-without-end',
     file: 'delivery/send-batch.ts',
-    from: 'return clock.monotonic() > until || rules.isHeld(notification)',
-    to: 'return rules.isHeld(notification)',
+    from: 'else if (clock.monotonic() > until) {',
+    to: 'else if (clock.monotonic() === until) {',
   },
   {
     name: 'right-of-what-another-holds',

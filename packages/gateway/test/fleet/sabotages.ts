@@ -195,8 +195,8 @@ const ofOne: readonly Sabotage[] = [
   {
     name: 'hold-not-asked-before-the-call',
     file: 'delivery/send-batch.ts',
-    from: 'return clock.monotonic() > until || rules.isHeld(notification)',
-    to: 'return clock.monotonic() > until',
+    from: 'return rules.isHeld(notification) || !lease.mayCall(now)',
+    to: 'return !lease.mayCall(now)',
   },
   {
     name: 'closing-of-a-digest-never-forgotten',
