@@ -16,7 +16,9 @@ The same in virtual time: npm run sim -- burst
 
   --records <number>   records of the burst (50000)
   --accounts <number>  accounts of the provider, 10 calls a second each (500)
-  --gateways <number>  gateways over one record (2)`
+  --gateways <number>  gateways over one record (2)
+
+An engine that SLUICE_TEST_KAFKA, SLUICE_TEST_POSTGRES or SLUICE_TEST_REDIS names is used as it is.`
 
 const { values, positionals } = readArguments(
   usage,
