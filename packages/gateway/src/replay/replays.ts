@@ -206,7 +206,8 @@ const inherited = /^--(use-|tls-|openssl-)/
  * Starts the process of a replay. A thread of the gateway's own process is not enough: V8 collects the garbage of all
  * threads of a process with helpers of normal priority. For the threads that answer requests, on two cores under load,
  * a second held waits of 43 ms behind a thread of nice 19, 40 of them behind these helpers; 8 behind a process of nice 19
- * with helpers of its own, and 4 behind one that has no helpers (`perf sched`, `bench/replay-beside.ts`).
+ * with helpers of its own, and 4 behind one that has no helpers (`perf sched`, `bench/replay-beside.ts`). It reads the record
+ * from the memory of the system and writes nothing: the gateway flushes and checkpoints its file as often as without it.
  */
 function startProcess(heapMib: number): ChildProcess {
   const args = [
