@@ -37,8 +37,8 @@ export interface SendBatchesOptions {
 }
 
 /**
- * Sends the attempts; resolves when each of them is sent or released, to the number whose right to send had ended before
- * the call. Rejects where the store or the limits do not answer; then all notifications are back in the queue.
+ * Sends the attempts; resolves when each of them is sent or released, to the number whose right to send, or whose answer of
+ * the limits, was too old for the call. Rejects where the store or the limits do not answer; then all notifications are back in the queue.
  */
 export type SendBatch = (attempts: readonly Attempt[]) => Promise<number>
 
@@ -76,12 +76,15 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
     let late = 0
     for (let index = 0; index < batch.ready.length; index += 1) {
       const attempt = batch.ready[index]!
-      const { fired, at } = firedInTime(firings[index]!, clock.now())
+      const firing = firings[index]!
+      const { fired, at } = firedInTime(firing, clock.now())
       const isBehind = fired && !inFlightSends.isEmpty && inFlightSends.isBehind(attempt, at)
       try {
         if (isBehind) delay(attempt, clock.now())
-        else if (!fired) delay(attempt, at)
-        else if (clock.monotonic() > until) {
+        else if (!fired) {
+          if (firing.fired) late += 1
+          delay(attempt, at)
+        } else if (clock.monotonic() > until) {
           late += 1
           putBack(attempt)
         } else if (isOver(attempt) || (recipients.changes !== changes && isForbidden(attempt)))

@@ -134,6 +134,20 @@ test('no call is made under a right that has ended: the notification asks for an
   assert.equal((await stage.record('x')).status, 'delivered')
 })
 
+test('sends smaller batches where the limits answer too late for a large one', async (t) => {
+  // A server of the limits, or this process, that needs a millisecond for each of a batch.
+  const stage = await createStage(t, {
+    async whileFiring(ids) {
+      await stage.wait(ids.length)
+      return ids.length
+    },
+  })
+  await stage.queue(...Array.from({ length: 300 }, (_, n) => queued(`n${n}`)))
+  await stage.runFor(5 * second)
+  assert.equal(stage.calls.length, 300)
+  assert.equal(new Set(stage.calls.map(({ id }) => id)).size, 300)
+})
+
 test('expired, opted-out and offline notifications are not fired, and each ends on record', async (t) => {
   const stage = await createStage(t, {
     rules: {

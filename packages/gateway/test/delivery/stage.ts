@@ -49,8 +49,8 @@ export interface StageOptions {
   readonly rules?: Partial<SendRules>
   /** Instants before which the limits admit no send, ms after the start, by id. @defaultValue none */
   readonly limits?: Readonly<Record<string, number>>
-  /** Runs while the limits are asked. */
-  readonly whileFiring?: (ids: readonly string[]) => void | Promise<void>
+  /** Runs while the limits are asked; it may return how old their answers are when they arrive, ms. */
+  readonly whileFiring?: (ids: readonly string[]) => void | Promise<number | void>
   /** Reads a recipient. @defaultValue a recipient without preferences */
   readonly find?: (id: string) => Promise<Recipient | null>
   /** Releasing a slot of the limits fails. */
@@ -156,10 +156,10 @@ export async function createStage(t: TestContext, options: StageOptions = {}): P
     async fire(requests: readonly Pick<ReservationRequest, 'notification'>[]) {
       const ids = requests.map(({ notification: { id } }) => id)
       fired.push(ids)
-      await options.whileFiring?.(ids)
+      const ageMs = (await options.whileFiring?.(ids)) ?? 0
       return ids.map((id) => {
         const at = start + (limits[id] ?? 0)
-        const now = clock.now()
+        const now = clock.now() - ageMs
         if (at > now) return { fired: false, at }
         counted.set(id, now - start)
         return { fired: true, at: now }
