@@ -11,14 +11,16 @@ import { misused, readArguments } from '../../../../scripts/runner/arguments.ts'
 import { startRedis } from '../../../../scripts/services/redis.ts'
 import { didYouMean } from '../../src/config/suggestion.ts'
 import { type RunOptions, type RunResult, runFleet } from './fleet.ts'
+import { type Focus, focusOf } from './fleet-settings.ts'
 import { runGateways } from './gateways.ts'
 import { sabotages } from './sabotages.ts'
 import { shrink } from './shrink.ts'
 import { closeServer } from './sim-server.ts'
 import { runStep, type Scale, type Step, steps } from './steps.ts'
 
-/** Seeds within which each sabotage must be found. */
+/** Seeds within which each sabotage must be found: of one gateway, and of several. */
 const sabotageSeedsMax = 400
+const fleetSabotageSeedsMax = 2_000
 
 interface Failure {
   readonly seed: number
@@ -37,7 +39,7 @@ one failed.
 With one of the following it runs whole gateways in virtual time under seeded kills, delays and failures at every port, and
 checks the invariants.
 
-  --seeds <number>   run so many seeds on all cores (100, of a sabotage ${sabotageSeedsMax})
+  --seeds <number>   run so many seeds on all cores (100, of a sabotage ${sabotageSeedsMax}, between gateways ${fleetSabotageSeedsMax})
   --from <seed>      the first of them (1)
   --seed <number>    run one seed; where it fails, write its trace and name the faults that the failure needs
   --trace <file>     write the trace of that seed, whether it fails or not
@@ -60,6 +62,8 @@ const { values, positionals } = readArguments(
     /** A worker prints a line for each failed seed, and ends at the first one where that is enough. */
     worker: { type: 'boolean', default: false },
     stride: { type: 'string', default: '1' },
+    /** A worker passes over seeds that concentrate on something else. */
+    focus: { type: 'string' },
     only: { type: 'string' },
     scale: { type: 'string', default: 'small' },
     list: { type: 'boolean', default: false },
@@ -144,6 +148,7 @@ function run(seed: number, options: RunOptions = {}, of = gateways): Promise<Run
 async function work(): Promise<void> {
   const stride = Number(values.stride)
   for (let seed = from; seed < from + Number(values.seeds) * stride; seed += stride) {
+    if (values.focus !== undefined && focusOf(seed) !== values.focus) continue
     const { violations, figures } = await run(seed)
     console.log(JSON.stringify({ seed, figures, violation: violations[0] }))
     if (values.first && violations.length > 0) return
@@ -175,6 +180,7 @@ async function spread(
     readonly first?: boolean
     readonly sabotage?: string
     readonly gateways?: number
+    readonly focus?: Focus
     readonly onFailure?: (failure: Failure) => void
   },
 ): Promise<{ readonly ran: number; readonly failures: readonly Failure[] }> {
@@ -194,6 +200,7 @@ async function spread(
       '--gateways',
       String(options.gateways ?? gateways),
       ...(redisUrl === '' ? [] : ['--redis', redisUrl]),
+      ...(options.focus === undefined ? [] : ['--focus', options.focus]),
     ]
     const hook = new URL('./sabotage-hook.ts', import.meta.url).href
     const child = spawn(
@@ -247,11 +254,13 @@ async function many(count: number): Promise<void> {
 async function sabotageAll(): Promise<void> {
   for (const name of positionals.length > 0 ? positionals : names) {
     const began = performance.now()
-    const { gateways: most = 1 } = sabotages.find((each) => each.name === name)!
-    const { ran, failures } = await spread(Number(values.seeds ?? sabotageSeedsMax), {
+    const { gateways: most = 1, focus } = sabotages.find((each) => each.name === name)!
+    const seedsMax = most > 1 ? fleetSabotageSeedsMax : sabotageSeedsMax
+    const { ran, failures } = await spread(Number(values.seeds ?? seedsMax), {
       first: true,
       sabotage: name,
       gateways: Math.max(most, gateways),
+      ...(focus === undefined ? {} : { focus }),
     })
     const seconds = Math.round((performance.now() - began) / 1_000)
     const [first] = failures
@@ -261,7 +270,7 @@ async function sabotageAll(): Promise<void> {
       ? `NOT FOUND ${first?.detail ?? ''}`
       : `seed ${first.seed}: ${first.invariant}: ${first.detail}`
     console.log(
-      `${name.padEnd(34)} ${String(ran).padStart(4)} seeds ${String(seconds).padStart(4)} s  ${found}`,
+      `${name.padEnd(36)} ${(focus ?? 'all').padEnd(8)} ${String(ran).padStart(4)} runs ${String(seconds).padStart(4)} s  ${found}`,
     )
     if (!isFound) process.exitCode = 1
   }

@@ -1,3 +1,5 @@
+import type { Focus } from './fleet-settings.ts'
+
 /** One line of the source that is replaced by another one: a mistake that is easily made. */
 export interface Sabotage {
   readonly name: string
@@ -8,4 +10,6 @@ export interface Sabotage {
   readonly to: string
   /** Gateways that run at once. @defaultValue 1 */
   readonly gateways?: number
+  /** The seeds that have the traffic and the faults to show it: the others are passed over. @defaultValue all */
+  readonly focus?: Focus
 }
