@@ -49,6 +49,10 @@ export const benchmarks = {
     what: 'a million scheduled notifications: speed and memory beside an empty gateway',
     options: { rounds: 5, full: 1_000_000, rows: 5_000 },
   },
+  'fleet-waiting': {
+    what: 'a million waiting in PostgreSQL: speed, start and memory of a gateway beside an empty one',
+    options: { rounds: 5, waiting: 1_000_000, rows: 2_000 },
+  },
   fairness: {
     what: 'how long 99 tenants wait while another sends a hundred times its share',
     options: { rounds: 2, seconds: 6 },
@@ -139,7 +143,7 @@ const meanings: Readonly<Record<string, string>> = {
   rounds: 'every contestant is measured once in each',
   base: 'the commit that ours is compared with',
   control: '1 compares two that are the same, to see how exact a run is',
-  waiting: 'how many wait for the limit',
+  waiting: 'how many wait beforehand',
   seconds: 'length of one measurement',
   only: 'some of its rows, separated by commas',
   minutes: 'no round begins that would end later',

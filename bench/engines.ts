@@ -31,7 +31,7 @@ export interface Engines {
 const tickMicros = 10_000
 
 /** CPU of a process and all that it has started, µs: user and system, with those of its children that have ended. */
-function cpuMicrosOf(pid: number): number {
+export function cpuMicrosOf(pid: number): number {
   const parentOf = new Map<number, number>()
   const ticksOf = new Map<number, number>()
   for (const name of readdirSync('/proc')) {

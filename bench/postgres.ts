@@ -1,17 +1,19 @@
 /**
  * The store on PostgreSQL beside plain multi-row INSERTs of the same bytes into one table with a primary key, on the same
  * server, in interleaved rounds; then what one call of it takes: a single acceptance at a steady pace, the right to send
- * for ten, a claim of 500.
+ * for ten, a claim of 500; and, on Linux, the CPU of the server for a message in groups of 1, 10 and 100.
  *
  *     npm run services -- run postgres -- npm run bench -- postgres [--rounds 5] [--seconds 3] [--pace 1000]
  */
+import { readFileSync } from 'node:fs'
 import pg from 'pg'
 import { readPostgresAddress } from '../packages/gateway/src/config/postgres-address.ts'
 import { someNotification } from '../packages/gateway/src/conformance/store/sample.ts'
-import type { Notification } from '../packages/gateway/src/model.ts'
+import { advance, type Notification } from '../packages/gateway/src/model.ts'
 import type { Clock } from '../packages/gateway/src/ports.ts'
 import { openPostgresStore } from '../packages/gateway/src/store/postgres/postgres.ts'
 import { options } from './catalogue.ts'
+import { cpuMicrosOf } from './engines.ts'
 import { median } from './figures.ts'
 
 const { rounds, seconds, pace } = options('postgres')
@@ -84,6 +86,11 @@ async function insertPlain(): Promise<void> {
   await raw.query(text, [JSON.stringify(rows)])
 }
 
+const sentEvents = [
+  { at: Date.now(), status: 'sending' },
+  { at: Date.now(), status: 'delivered' },
+] as const
+
 const shares: number[] = []
 for (let round = 1; round <= rounds; round += 1) {
   const ours = await throughput(() => store.commit({ accept: batchOf(100) }), 100)
@@ -125,6 +132,30 @@ for (let n = 0; n < 20; n += 1) {
 }
 shown('a claim of 500', claims)
 shown('the right to send for ten', begins)
+
+if (process.platform === 'linux') {
+  const { rows } = await raw.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
+  // The parent of each connection's process is the server itself.
+  const server = Number(/\) \S (\d+)/.exec(readFileSync(`/proc/${rows[0]!.pid}/stat`, 'utf8'))![1])
+  for (const size of [1, 10, 100]) {
+    const groups = Array.from({ length: Math.max(10, 1_000 / size) }, () =>
+      Array.from({ length: size }, () => ({ ...fresh(Date.now() - 1_000), status: 'queued' as const })),
+    )
+    const steps = {
+      accept: (group: readonly Notification[]) => store.commit({ accept: group }),
+      begin: async (group: readonly Notification[]) =>
+        store.begin(group.map((notification) => ({ notification }))),
+      settle: (group: readonly Notification[]) =>
+        store.commit({ moves: group.map((each) => advance(each, sentEvents, { firedAt: Date.now() })) }),
+    }
+    for (const [what, step] of Object.entries(steps)) {
+      const before = cpuMicrosOf(server)
+      for (const group of groups) await step(group)
+      const micros = (cpuMicrosOf(server) - before) / (groups.length * size)
+      console.log(`  CPU of the server to ${what} a message in groups of ${size}: ${micros.toFixed(0)} µs`)
+    }
+  }
+}
 await store.close()
 await raw.query(`DROP SCHEMA ${schema} CASCADE`)
 await raw.end()

@@ -61,6 +61,8 @@ function installRivals(): void {
 
 function show(name: string): void {
   const file = join(here, 'results', `${name}.json`)
+  // A run that keeps no record may be the first one.
+  if (!existsSync(file)) return
   const { comparisons } = JSON.parse(readFileSync(file, 'utf8')) as Result
   for (const comparison of comparisons) {
     const { what, unit, ours, against } = comparison

@@ -8,9 +8,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { options } from './catalogue.ts'
 import { save } from './figures.ts'
-import type { Cost, Settled } from './host.ts'
+import type { Cost } from './host.ts'
 import { idleMegabytes } from './idle.ts'
 import { type Peer, start } from './process.ts'
+import { type Released, release } from './release.ts'
 
 const { rounds, full, rows } = options('scheduled')
 const hourMs = 3_600_000
@@ -39,37 +40,14 @@ async function fill(): Promise<number> {
   return (full / tookMs) * 1_000
 }
 
-interface Round {
-  readonly accepted: number
-  readonly released: number
-}
-
-async function measure(host: Peer): Promise<Round> {
-  const leadMs = 4_000 + rows
-  const dueAt = Date.now() + leadMs
-  const clock = Number(process.hrtime.bigint()) / 1e6 + leadMs
-  const tookMs = await host.ask<number>('admit', {
-    first,
-    count: rows,
-    batch: 100,
-    recipients,
-    sendAt: dueAt,
-  })
+async function measure(host: Peer): Promise<Released> {
+  const measured = await release(host, { first, rows, recipients })
   first += rows
-  if (Date.now() > dueAt) throw new Error('accepting took longer than until they were due')
-  await sleep(dueAt - Date.now())
-  const until = Date.now() + 60_000
-  while ((await host.ask<Cost>('cost')).settled < rows) {
-    if (Date.now() > until) throw new Error('what was due has not left within a minute')
-    await sleep(50)
-  }
-  const { at } = await host.ask<Settled>('take')
-  const last = at.reduce((a, b) => Math.max(a, b))
-  return { accepted: (rows / tookMs) * 1_000, released: (rows / (last - clock)) * 1_000 }
+  return measured
 }
 
 const filledPerSecond = await fill()
-const found = { empty: [] as Round[], filled: [] as Round[] }
+const found = { empty: [] as Released[], filled: [] as Released[] }
 let waiting = 0
 for (let round = -1; round < rounds; round += 1) {
   const inEmpty = await measure(empty)
@@ -82,7 +60,7 @@ for (let round = -1; round < rounds; round += 1) {
 }
 await Promise.all([empty.stop(), filled.stop()])
 
-const compare = (what: string, key: keyof Round) => ({
+const compare = (what: string, key: keyof Released) => ({
   what,
   unit: 'notifications/s',
   ours: found.filled.map((round) => round[key]),

@@ -167,16 +167,12 @@ function acceptedRow(notification: Notification) {
   }
 }
 
-function movedRow({ before, after }: Move) {
-  const { status, rev, due_at, attempts } = versionOf(before)
-  return {
-    ...movedColumns(after),
-    b_status: status,
-    b_rev: rev,
-    b_due_at: due_at,
-    b_attempts: attempts,
-    state: stateOf(after),
-  }
+const movedRow = ({ after }: Move) => ({ ...movedColumns(after), state: stateOf(after) })
+
+/** The version that a move was computed from. */
+function movedVersion({ before }: Move) {
+  const { id, status, rev, due_at, attempts } = versionOf(before)
+  return { id, b_status: status, b_rev: rev, b_due_at: due_at, b_attempts: attempts }
 }
 
 function deliveredRows(moves: readonly Move[]): readonly object[] {
@@ -223,7 +219,11 @@ function plainWork({ message, recipients }: JobWork): JobWork {
 /** One change of a group: rows for each kind of write, without the place of the change in the group. */
 export interface EncodedChange {
   readonly accept: readonly object[]
+  /** The ids of those that it accepts. */
+  readonly ids: readonly object[]
   readonly moves: readonly object[]
+  /** The versions that its moves were computed from. */
+  readonly versions: readonly object[]
   readonly digests: readonly object[]
   readonly generations: readonly object[]
   /** Its changes of state for the outbox; empty where no delivery log is kept. */
@@ -251,7 +251,9 @@ export function encodeChange(change: Change, isLogged = false): EncodedChange {
   } = change
   return {
     accept: accept.map(acceptedRow),
+    ids: accept.map(({ id }) => ({ id })),
     moves: moves.map(movedRow),
+    versions: moves.map(movedVersion),
     generations,
     log: text === undefined ? [] : [{ entries: text.entries, body: text.text }],
     delivered: deliveredRows(moves),
@@ -327,12 +329,14 @@ export function groupJson(changes: readonly EncodedChange[]): string {
   const hasRest = Object.values(rest).some((rows) => rows !== undefined)
   return JSON.stringify({
     accept: placed(({ accept }) => accept),
+    ids: placed(({ ids }) => ids),
     moves: placed(({ moves }) => moves),
+    versions: placed(({ versions }) => versions),
     digests: placed(({ digests }) => digests),
     generations: placed(({ generations }) => generations),
     log: placed(({ log }) => log),
     delivered: placed(({ delivered }) => delivered),
-    ...(hasRest ? { rest: { ...Object.fromEntries(kinds.map((kind) => [kind, rest[kind] ?? []])) } } : {}),
+    ...(hasRest ? { rest } : {}),
   })
 }
 
