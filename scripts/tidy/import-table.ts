@@ -44,6 +44,7 @@ const common = [
   'bounds.ts',
   'backlog-cell.ts',
   'content.ts',
+  'outgoing-port.ts',
   'errors.ts',
   'heap.ts',
 ] as const
@@ -147,7 +148,8 @@ const gateway: readonly ImportRow[] = [
     types: ['model.ts', 'erasure-ports.ts', 'feedback-port.ts', 'recipient-port.ts'],
   },
   { module: 'send-right-port.ts', values: [], types: ['model.ts'] },
-  { module: 'takeover-port.ts', values: [], types: ['model.ts'] },
+  { module: 'outgoing-port.ts', values: ['model.ts'] },
+  { module: 'takeover-port.ts', values: [], types: ['model.ts', 'outgoing-port.ts'] },
   { module: 'time-ports.ts', values: [] },
   { module: 'delivery-count-port.ts', values: [], types: [] },
   { module: 'complaint-reports.ts', values: [] },
@@ -169,7 +171,7 @@ const gateway: readonly ImportRow[] = [
   {
     module: 'observability/',
     values: ['errors.ts', 'model.ts'],
-    types: ['backlog-cell.ts', 'complaint-reports.ts', 'intake-reports.ts', 'ports.ts', 'stages.ts'],
+    types: ['backlog-cell.ts', 'complaint-reports.ts', 'intake-reports.ts', 'outgoing-port.ts', 'ports.ts', 'stages.ts'],
     packages: 'any',
     node: 'any',
     impure: true,

@@ -11,6 +11,7 @@ import { lookAtState, openFleet } from './composition/fleet.ts'
 import { createGatewayServer } from './composition/http-server.ts'
 import { composeIntakes } from './composition/intake.ts'
 import { liveLinks, liveTemplates } from './composition/live.ts'
+import { lookAtQueue, openBroker } from './composition/outgoing.ts'
 import { createPolicyPreview, type PolicyPreview } from './composition/policy-preview.ts'
 import { composeReplays, type Replays } from './composition/replays.ts'
 import { type GatewayParts, runtimeContextOf } from './composition/runtime-context.ts'
@@ -39,7 +40,7 @@ export { type GatewayParts, virtualParts } from './composition/runtime-context.t
 export { lookAtStore } from './composition/storage.ts'
 export { loadTemplates } from './composition/templates.ts'
 export { openTraffic, trafficOf } from './composition/traffic.ts'
-export { lookAtState }
+export { lookAtQueue, lookAtState }
 
 export interface Gateway {
   /** Starts the HTTP server; resolves when requests are answered. */
@@ -94,7 +95,11 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   const { store, ledger } = record
   // Time is measured from here on: the time of the process before was not known earlier.
   const bornAt = clock.now()
-  const admission = createAdmission(context, record)
+  const broker = await openBroker(context, store).catch(async (error) => {
+    await record.close()
+    throw error
+  })
+  const admission = createAdmission(context, record, broker)
   const {
     gate,
     holdWalk,
@@ -155,6 +160,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     await record.complaints.start()
     await throttle.start(gate.promote)
     await scheduler.start(gate)
+    admission.outgoing?.start(scheduler)
     ownSweep.start()
     await jobs.start()
     gate.startMovingUp()
@@ -279,6 +285,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       await gate.limitsWait.stop()
       await throttle.stop()
       await ownSweep.stop()
+      await admission.outgoing?.stop()
       await scheduler.stop()
       await dispatch.stop()
       await feedback.stop()

@@ -4,7 +4,7 @@ import type { Channel } from './model.ts'
 /**
  * A chore that one process does for all: pruning, the search for orphans, closing digests, accepting batches in the
  * background, deciding what complaints slow and pause, trying waiting feedback again, writing the
- * delivery log, the automatic redrive of a channel, the judging of the accounts of a pool.
+ * delivery log, repairing the queues of a broker, the automatic redrive of a channel, the judging of the accounts of a pool.
  */
 export type Role =
   | 'retention'
@@ -14,6 +14,7 @@ export type Role =
   | 'complaints'
   | 'feedback'
   | 'delivery-log'
+  | 'outgoing'
   | `redrive:${Channel}`
   | `judge:${string}`
 

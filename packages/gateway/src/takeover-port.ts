@@ -3,6 +3,7 @@
  * methods. A process holds what `claimDue` gave it and what it wrote with a dueAt up to its `claimedUntil`.
  */
 import type { Notification } from './model.ts'
+import type { KeepsLeftToBroker } from './outgoing-port.ts'
 
 /** A notification that this process holds now in the place of another one. */
 export interface TakenOver {
@@ -17,7 +18,7 @@ export interface TakenOver {
 /** The name of a notification that this process holds on record. */
 export type HeldName = Pick<Notification, 'tenant' | 'id'>
 
-export interface Takeover {
+export interface Takeover extends KeepsLeftToBroker {
   /**
    * Takes over up to `limit` notifications that dead processes held, earliest due first, but none of the tenants in
    * `without`. From the answer on this process holds them, as if `claimDue` had given them. A right to send that the dead

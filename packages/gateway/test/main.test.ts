@@ -142,10 +142,10 @@ test('check refuses what serve would: a template that is none, and a digest with
 })
 
 test('serve refuses a wrong configuration and a part of the roles with exit code 2', async (t) => {
-  const cwd = temporaryFolder(t, { 'bad.yaml': 'queue: amqp://h' })
+  const cwd = temporaryFolder(t, { 'bad.yaml': 'queue: amqp:/h' })
   const bad = await sluice(['serve', '--config', 'bad.yaml'], { cwd })
   assert.deepEqual([bad.code, bad.out], [2, ''])
-  assert.match(bad.err, /bad\.yaml:1: queue: amqp is not carried by this version yet/)
+  assert.match(bad.err, /bad\.yaml:1: queue: expected embedded, or amqp:/)
   assert.match(
     (await sluice(['serve', '--roles', 'http'])).err,
     /a gateway without websocket, intake, schedule, dispatch is not carried by this version yet/,

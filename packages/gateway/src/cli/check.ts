@@ -1,6 +1,6 @@
 /**
  * `sluice check`: validates configuration, policy and templates, and prints what is in force with every default
- * filled in. Where store, state, intake or delivery log is a server, it connects and says what it found. A configuration that it accepts is never
+ * filled in. Where store, state, queue, intake or delivery log is a server, it connects and says what it found. A configuration that it accepts is never
  * refused by `serve`.
  */
 import { SluiceError } from '../errors.ts'
@@ -22,7 +22,7 @@ export async function run(read: Arguments, io: Io): Promise<number> {
   const [
     { loadConfig },
     { configText, describeConfig },
-    { loadTemplates, lookAtDeliveryLog, lookAtIntake, lookAtState, lookAtStore },
+    { loadTemplates, lookAtDeliveryLog, lookAtIntake, lookAtQueue, lookAtState, lookAtStore },
   ] = await Promise.all([
     import('../config/load.ts'),
     import('../config/describe.ts'),
@@ -34,6 +34,7 @@ export async function run(read: Arguments, io: Io): Promise<number> {
     loadTemplates(config)
     const store = await lookAtStore(config.store)
     const state = await lookAtState(config.state, Date.now)
+    const queue = await lookAtQueue(config.queue)
     const deliveryLog = await lookAtDeliveryLog(config.deliveryLog)
     const intake = await lookAtIntake(config.intake)
     const { compiled, file, builtIn } = config.policy
@@ -48,6 +49,8 @@ export async function run(read: Arguments, io: Io): Promise<number> {
             policy,
             ...(store === undefined ? {} : { store }),
             ...(state === undefined ? {} : { state }),
+            ...(queue === undefined ? {} : { queue }),
+            ...(queue === undefined ? [] : [paint(io, 'dim', `# Queue: ${queue}`), '']),
             ...(deliveryLog === undefined ? {} : { deliveryLog }),
             ...(intake.length === 0 ? {} : { intake }),
           },

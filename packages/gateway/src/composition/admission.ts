@@ -30,13 +30,14 @@ import { createEmbeddedQueue } from '../queue/embedded.ts'
 import { createOwnSweep } from '../scheduler/own-sweep.ts'
 import { createScheduler } from '../scheduler/scheduler.ts'
 import { createUnserved } from '../scheduler/unserved.ts'
+import { type Broker, createBrokerQueue } from './outgoing.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 import type { Storage } from './storage.ts'
 
 export type Admission = ReturnType<typeof createAdmission>
 
-export function createAdmission(
-  {
+export function createAdmission(context: RuntimeContext, record: Storage, broker?: Broker) {
+  const {
     config,
     policy: livePolicy,
     parts,
@@ -47,9 +48,7 @@ export function createAdmission(
     log,
     errorsOf,
     fleet,
-  }: RuntimeContext,
-  record: Storage,
-) {
+  } = context
   const { store, ledger, recipients, contents, holds, complaints } = record
   const onError = unlessStateAway(errorsOf('admission'))
   const policy = livePolicy.part
@@ -122,7 +121,9 @@ export function createAdmission(
     clock,
     weightOf: (tenant) => tenantOf(config.tenants, tenant).weight,
   })
-  const queue = parts.wrapQueue?.(embeddedQueue) ?? embeddedQueue
+  const ownQueue = parts.wrapQueue?.(embeddedQueue) ?? embeddedQueue
+  const outgoing = broker && createBrokerQueue(ownQueue, broker, context, record)
+  const queue = outgoing ?? ownQueue
   const unserved = createUnserved({
     store,
     ledger,
@@ -229,6 +230,7 @@ export function createAdmission(
     throttle,
     holdReleaser,
     queue,
+    outgoing,
     scheduler,
     ownSweep,
     unserved,

@@ -121,6 +121,7 @@ export function createGatewayServer(context: RuntimeContext) {
           isNeeded: () => policy.part.onStateLost(undefined) === 'refuse',
         },
         deliveryLog: record.deliveryLog?.report,
+        outgoing: admission.outgoing?.report,
         intakes: inside.intakes,
         once: fleet?.state.once ?? createMemoryOnce(),
         ledger: record.ledger,

@@ -76,6 +76,7 @@ export function createGatewayMetrics(
     }),
     feedback,
     deliveryLog: record.deliveryLog?.report,
+    outgoing: admission.outgoing?.report,
     ...(config.intake.length === 0 ? {} : { intakes }),
     build: () => ({ version, policy: policy.version }),
     now: () => clock.now(),

@@ -24,7 +24,7 @@ export interface Config {
   readonly auth: AuthConfig | undefined
   readonly store: StoreConfig
   readonly state: StateConfig
-  readonly queue: { readonly kind: 'embedded' }
+  readonly queue: QueueConfig
   /** Topics whose records are taken as notifications. @defaultValue none */
   readonly intake: readonly IntakeConfig[]
   readonly deliveryLog: DeliveryLogConfig
@@ -132,6 +132,22 @@ export interface PostgresConfig {
         readonly rejectUnauthorized: boolean
         readonly checkServerIdentity?: () => undefined
       }
+  /** The address without the password. */
+  readonly shown: string
+}
+
+/** Where notifications wait for a provider. @defaultValue in the process */
+export type QueueConfig = { readonly kind: 'embedded' } | RabbitmqConfig
+
+export interface RabbitmqConfig {
+  readonly kind: 'amqp'
+  /** Host and port of each node. */
+  readonly nodes: readonly string[]
+  readonly user: string
+  readonly password: string
+  readonly vhost: string
+  /** Certificates in PEM beside the authorities of the system; absent: no TLS. */
+  readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string }
   /** The address without the password. */
   readonly shown: string
 }

@@ -57,7 +57,7 @@ export function describeConfig(config: Config): JsonObject {
     ...(auth === undefined ? {} : { auth: authOf(auth) }),
     store: store.kind === 'postgres' ? store.path : `sqlite:${store.path}`,
     state: stateOf(config.state),
-    queue: config.queue.kind,
+    queue: config.queue.kind === 'embedded' ? 'embedded' : config.queue.shown,
     intake: config.intake.map(({ shown, topic, group }) => ({ kafka: shown, topic, group })),
     deliveryLog: deliveryLogOf(config.deliveryLog),
     policy: policy.file,

@@ -38,6 +38,7 @@ const variables = {
   SLUICE_STATE: { path: ['state'], read: asText },
   SLUICE_STATE_FILE: { path: ['stateFile'], read: asText },
   SLUICE_QUEUE: { path: ['queue'], read: asText },
+  SLUICE_QUEUE_FILE: { path: ['queueFile'], read: asText },
   SLUICE_DELIVERY_LOG: { path: ['deliveryLog'], read: asText },
   SLUICE_DELIVERY_LOG_FILE: { path: ['deliveryLogFile'], read: asText },
   SLUICE_POLICY: { path: ['policy'], read: asText },

@@ -20,6 +20,7 @@ import type {
   LogLevel,
   MetricsConfig,
   PolicyConfig,
+  QueueConfig,
   RetentionConfig,
   StateConfig,
   StoreConfig,
@@ -33,6 +34,7 @@ import { readNetwork } from './network.ts'
 import { loadPolicy } from './policy-file.ts'
 import { readPools } from './pools.ts'
 import { readDuration, readRate, readSize } from './quantity.ts'
+import { readQueueAddress } from './queue-address.ts'
 import { type ConfigDocument, configSchema, secretMin } from './schema.ts'
 import { type LoadOptions, readTextFile, Source, shownFile } from './source.ts'
 import { readStateAddress } from './state-address.ts'
@@ -66,7 +68,7 @@ export function loadConfig(options: LoadOptions): Config {
 
   const store = readStore(source.secret(['store'], part('store'), part('storeFile')), source)
   const state = readState(source.secret(['state'], part('state'), part('stateFile')), store, source)
-  refuseLater(part('queue'), 'queue', 'embedded', /^amqps?:/, source)
+  const queue = readQueue(source.secret(['queue'], part('queue'), part('queueFile')), source)
   const intake = readIntake(part('intake'), source)
   const logAddress = source.secret(['deliveryLog'], part('deliveryLog'), part('deliveryLogFile'))
   const deliveryLog = readDeliveryLog(logAddress, source)
@@ -97,7 +99,7 @@ export function loadConfig(options: LoadOptions): Config {
     auth,
     store,
     state,
-    queue: { kind: 'embedded' },
+    queue,
     intake,
     deliveryLog,
     policy: policy!,
@@ -120,22 +122,6 @@ export function loadConfig(options: LoadOptions): Config {
 
 function durationOr(missingMs: number, value: string | number | undefined): number {
   return value === undefined ? missingMs : readDuration(value)
-}
-
-/** Refuses an engine that this version does not support; its scheme distinguishes it from a mistake. */
-function refuseLater(
-  written: string | undefined,
-  key: string,
-  carried: string,
-  later: RegExp,
-  source: Source,
-): void {
-  if (written === undefined || written === carried) return
-  const scheme = written.slice(0, Math.max(0, written.indexOf(':')))
-  source.fault(
-    [key],
-    later.test(written) ? `${scheme} ${notCarriedYet}; expected ${carried}` : `expected ${carried}`,
-  )
 }
 
 function readStore(value: string | undefined, source: Source): StoreConfig {
@@ -163,6 +149,17 @@ function readState(value: string | undefined, store: StoreConfig, source: Source
   } catch (error) {
     source.fault(['state'], (error as Error).message)
     return { kind: 'memory' }
+  }
+}
+
+/** Reads where notifications wait for a provider. */
+function readQueue(value: string | undefined, source: Source): QueueConfig {
+  if (value === undefined || value === 'embedded') return { kind: 'embedded' }
+  try {
+    return readQueueAddress(value, textReader(['queue'], source))
+  } catch (error) {
+    source.fault(['queue'], (error as Error).message)
+    return { kind: 'embedded' }
   }
 }
 

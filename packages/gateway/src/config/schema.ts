@@ -166,7 +166,12 @@ export const configSchema = Type.Object(
       text('the path of a file', { description: 'A file with the address of the state, in place of it.' }),
     ),
     queue: Type.Optional(
-      text('embedded', { description: 'Where notifications wait for a provider. Default embedded.' }),
+      text('embedded or amqp://user:password@host1,host2/vhost', {
+        description: 'Where notifications wait for a provider. Default embedded, in the process.',
+      }),
+    ),
+    queueFile: Type.Optional(
+      text('the path of a file', { description: 'A file with the address of the queue, in place of it.' }),
     ),
     intake: Type.Optional(intakeSchema),
     deliveryLog: Type.Optional(

@@ -95,6 +95,7 @@ export function routeTable(
       store,
       state: options.state,
       deliveryLog: options.deliveryLog,
+      outgoing: options.outgoing,
       intakes: options.intakes,
       isClosing,
       metrics: options.metricsElsewhere === true ? undefined : metrics,

@@ -59,6 +59,8 @@ export interface HttpServerOptions {
   readonly store: Store
   /** Limiter state on a server, for readiness; absent where it is in memory. */
   readonly state?: ProbedState | undefined
+  /** The broker in front of the queue, for readiness; absent where there is none. */
+  readonly outgoing?: (() => { readonly awaySince: number | undefined }) | undefined
   /** The delivery log, for readiness; absent where the timeline is kept in the store alone. */
   readonly deliveryLog?: (() => { readonly awaySince: number | undefined }) | undefined
   /** Topics whose records are taken, for readiness. @defaultValue none */

@@ -7,6 +7,7 @@ import type { BacklogTotals } from '../backlog-cell.ts'
 import type { IntakeReport } from '../intake-reports.ts'
 import type { Channel, Status } from '../model.ts'
 import { channels, deadCauses, statuses } from '../model.ts'
+import type { OutgoingReport } from '../outgoing-port.ts'
 import type { Queue } from '../ports.ts'
 import type { Jobs, Ledger, PoolCounts, PoolLoad, PoolReport } from '../stages.ts'
 import type { ApartMetrics } from './account-metrics.ts'
@@ -17,6 +18,7 @@ import { createHttpMetrics, type HttpMetrics } from './http-metrics.ts'
 import { measureIntakes } from './intake-metrics.ts'
 import { createMeter, type Distribution, type Meter } from './meter.ts'
 import { createNotificationMetrics, type NotificationMetricsOptions } from './notification-metrics.ts'
+import { measureOutgoing } from './outgoing-metrics.ts'
 import { measurePools } from './pool-metrics.ts'
 import { measureProcess } from './process-metrics.ts'
 import { measureRetention, type RetentionReport } from './retention-metrics.ts'
@@ -51,6 +53,8 @@ export interface MetricsOptions extends Partial<NotificationMetricsOptions> {
   readonly apart?: ReadonlyMap<ApartPath, ApartMetrics>
   /** Absent where no delivery log is kept beside the store. */
   readonly deliveryLog?: (() => DeliveryLogFigures) | undefined
+  /** Absent without a broker. */
+  readonly outgoing?: (() => OutgoingReport) | undefined
   /** @defaultValue no round of retention has been */
   readonly retention?: () => RetentionReport
   /** Counts of reported events. @defaultValue none was reported */
@@ -119,6 +123,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
   if (options.complaints !== undefined) measureComplaints(meter, options.complaints)
   if (options.deliveryLog !== undefined)
     measureDeliveryLog(meter, options.deliveryLog, options.now ?? Date.now)
+  if (options.outgoing !== undefined) measureOutgoing(meter, options.outgoing)
   measureRetention(meter, options.retention ?? noRetention, options.now ?? Date.now)
   if (options.intakes !== undefined) measureIntakes(meter, options.intakes)
   if (options.feedback !== undefined) measureFeedback(meter, options.feedback)

@@ -46,6 +46,10 @@ export interface RunningScheduler extends Scheduler {
   /** Begins to release notifications and to close digests. The gate is created after the scheduler that it calls. */
   start(gate: DueGate): Promise<void>
   stop(): Promise<void>
+  /** Keeps notifications that this process took from a broker, and releases them when they are due. */
+  keep(taken: readonly Notification[]): void
+  /** Notifications were given back to the store that are due: reads them soon. */
+  noteFreed(): void
   /** Another process has died: takes over what it held. */
   takeOver(): void
   /** Counts the notifications kept in memory until they are due. */
@@ -254,6 +258,14 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
       running = false
       disarm?.()
       await tasks.idle()
+    },
+    keep(taken) {
+      for (const each of taken) keep(each)
+      arm()
+    },
+    noteFreed() {
+      duePoller.noteRoom()
+      arm()
     },
     takeOver() {
       duePoller.noteDeath()

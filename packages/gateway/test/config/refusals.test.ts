@@ -98,9 +98,9 @@ const refusals: readonly Refusal[] = [
     ],
   },
   {
-    name: 'RabbitMQ',
-    yaml: 'queue: amqp://h',
-    says: [`sluice.yaml:1: queue: amqp ${later}; expected embedded`],
+    name: 'a queue that is neither embedded nor RabbitMQ',
+    yaml: 'queue: redis://h',
+    says: ['sluice.yaml:1: queue: expected embedded, or amqp://user:password@host1,host2:5672/vhost'],
   },
   {
     name: 'a delivery log without a keyspace',

@@ -1,4 +1,4 @@
-import { later, type Refusal, rate, testRefusals } from './refusal.ts'
+import { type Refusal, rate, testRefusals } from './refusal.ts'
 
 const refusals: readonly Refusal[] = [
   // YAML that means something else than it seems to, or costs more
@@ -104,11 +104,11 @@ const refusals: readonly Refusal[] = [
   },
   {
     name: 'engines of later in variables',
-    env: { SLUICE_STORE: 'mysql://u:canary@h/d', SLUICE_STATE: 'redis:/h', SLUICE_QUEUE: 'amqp://h' },
+    env: { SLUICE_STORE: 'mysql://u:canary@h/d', SLUICE_STATE: 'redis:/h', SLUICE_QUEUE: 'amqp:/h' },
     says: [
       'SLUICE_STORE: expected sqlite:<path> or postgres://user@host/database',
       'SLUICE_STATE: expected memory, redis://user:password@host:6379/0 or redis-cluster://host1:6379,host2:6379',
-      `SLUICE_QUEUE: amqp ${later}; expected embedded`,
+      'SLUICE_QUEUE: expected embedded, or amqp://user:password@host1,host2:5672/vhost',
     ],
   },
   {

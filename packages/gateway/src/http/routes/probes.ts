@@ -28,6 +28,8 @@ interface ProbeRoutesOptions {
   readonly intakes?: (() => readonly IntakeReport[]) | undefined
   /** Limiter state on a server; absent where it is in memory. */
   readonly state?: ProbedState | undefined
+  /** The broker in front of the queue; absent where there is none. */
+  readonly outgoing?: (() => { readonly awaySince: number | undefined }) | undefined
   /** The delivery log; absent where the timeline is kept in the store alone. */
   readonly deliveryLog?: (() => { readonly awaySince: number | undefined }) | undefined
   /** Absent where they are served on a port of their own. */
@@ -55,6 +57,7 @@ export function probeRoutes({
   store,
   state,
   deliveryLog,
+  outgoing,
   isClosing,
   metrics,
   pools,
@@ -116,6 +119,8 @@ export function probeRoutes({
           ...(away === undefined ? [] : [`state: ${away.message}`]),
           // Changes that it has not got yet wait in the store: nothing is refused.
           ...(deliveryLog?.().awaySince === undefined ? [] : ['deliveryLog: Cassandra does not answer']),
+          // The queue of the process takes its place meanwhile.
+          ...(outgoing?.().awaySince === undefined ? [] : ['queue: RabbitMQ does not answer']),
           ...intakesAway(intakes()),
           ...poolsOut(pools()),
         ]

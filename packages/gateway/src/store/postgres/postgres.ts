@@ -19,6 +19,7 @@ import { createErasures } from './erasures.ts'
 import { createFeedback } from './feedback.ts'
 import { createIntake } from './intake.ts'
 import { createJobReads, isJobKind } from './job-reads.ts'
+import { createLeftToBroker } from './left-to-broker.ts'
 import { createLists, isText } from './lists.ts'
 import { enter, newMemberId, register } from './member.ts'
 import { migrate } from './migrate.ts'
@@ -162,6 +163,7 @@ function storeOf(opened: Opened): Store {
     feedback: createFeedback(db),
     ...(isLogged ? { outbox: createOutbox(db) } : {}),
     intake: createIntake(db),
+    leftToBroker: createLeftToBroker({ db, writer, member, read }),
     ...lists,
     ...createAdmissions(db, pseudonymOf, read),
     ...createDigestReads(db),

@@ -1,0 +1,202 @@
+/**
+ * Finds notifications that are left to the broker and of which it has no message any more, and frees them: the claims of
+ * the record bring them again, within 30 s. A broker cannot be asked which messages it has, so three signs count: the
+ * queue was missing, it was empty in three looks, or messages that were published long after have come out of it. A
+ * notification that is freed in error is published twice, and its second message finds nothing.
+ */
+import type { Members } from '../../member-port.ts'
+import type { Priority } from '../../model.ts'
+import { priorities } from '../../model.ts'
+import type { LeftToBroker, OutgoingMessage, OutgoingQueues } from '../../outgoing-port.ts'
+import type { Clock } from '../../ports.ts'
+
+export interface RepairOptions {
+  readonly queues: Pick<OutgoingQueues, 'isOpen' | 'look' | 'consume' | 'release'>
+  readonly left: Pick<LeftToBroker, 'free' | 'tenants'>
+  readonly members: Pick<Members, 'holds'>
+  readonly clock: Pick<Clock, 'now' | 'at'>
+  /** Messages of a tenant that wait in this process. */
+  readonly waiting: (tenant: string) => number
+  readonly prefetchOf: (tenant: string) => number
+  /** Notifications were freed: the claims are to look soon. */
+  readonly onFreed: () => void
+  readonly onError: (what: string, error: unknown) => void
+  /** Time between two looks. @defaultValue 5_000 ms */
+  readonly everyMs?: number
+}
+
+interface Watched {
+  /** Looks in a row in which the queue was empty. */
+  empty: number
+  /** The newest publication that has come out of the queue, by priority. */
+  readonly passed: Map<Priority, number>
+  /** The last time at which notifications were freed, and the time until they may be again. */
+  freedAt: number
+  pauseMs: number
+  /** The last time at which this process published for the tenant, or found notifications of it left to the broker. */
+  usedAt: number
+}
+
+const everyMsDefault = 5_000
+/** Looks that find a queue empty before its notifications are freed. */
+const emptyMax = 3
+/** A message overtakes another one of its priority by no more than this, ms. */
+const overtakingMs = 10_000
+/** Between two times that notifications of a tenant are freed, ms: doubled each time, while some are left to the broker. */
+const pauseMinMs = 15_000
+const pauseMaxMs = 600_000
+/** The broker counts as away behind this time; then the record's own claims deliver, ms. */
+const awayMs = 2_000
+/** The queue of a tenant that was not used for this time is not listened to any more, ms. */
+const idleMs = 600_000
+/** Notifications that are freed with one statement. */
+const freedMax = 1_000
+
+export class Repair {
+  readonly #options: RepairOptions
+  readonly #tenants = new Map<string, Watched>()
+  #awaySince: number | undefined
+  #freedAwayAt = Number.NEGATIVE_INFINITY
+  #isRunning = false
+  #disarm = (): void => {}
+  #looking: Promise<void> = Promise.resolve()
+  readonly counts = { repaired: 0 }
+
+  constructor(options: RepairOptions) {
+    this.#options = options
+  }
+
+  start(): void {
+    this.#isRunning = true
+    this.#lookAfter(0)
+  }
+
+  async stop(): Promise<void> {
+    this.#isRunning = false
+    this.#disarm()
+    await this.#looking
+  }
+
+  /** Listens to the queue of a tenant for which something is published. */
+  use(tenant: string): void {
+    const now = this.#options.clock.now()
+    const watched = this.#tenants.get(tenant)
+    if (watched !== undefined) watched.usedAt = now
+    else {
+      this.#tenants.set(tenant, {
+        empty: 0,
+        passed: new Map(),
+        freedAt: Number.NEGATIVE_INFINITY,
+        pauseMs: pauseMinMs,
+        usedAt: now,
+      })
+      this.#options.queues.consume(tenant, this.#options.prefetchOf(tenant))
+    }
+  }
+
+  /** Notes that a message has come out of its queue. */
+  passed({ tenant, priority, publishedAt }: OutgoingMessage): void {
+    const passed = this.#tenants.get(tenant)?.passed
+    passed?.set(priority, Math.max(publishedAt, passed.get(priority) ?? 0))
+  }
+
+  away(): void {
+    this.#awaySince ??= this.#options.clock.now()
+    this.#lookAfter(awayMs)
+  }
+
+  back(): void {
+    this.#awaySince = undefined
+  }
+
+  get awaySince(): number | undefined {
+    return this.#awaySince
+  }
+
+  get tenants(): number {
+    return this.#tenants.size
+  }
+
+  /** The queue of a tenant was missing: every message in it was lost. */
+  made(tenant: string): void {
+    const { clock, onError } = this.#options
+    this.#free(tenant, clock.now()).catch((error) => onError('repair the queue of a tenant', error))
+  }
+
+  #lookAfter(ms: number): void {
+    const { clock } = this.#options
+    this.#disarm()
+    if (this.#isRunning)
+      this.#disarm = clock.at(clock.now() + ms, () => {
+        this.#looking = this.#look()
+      })
+  }
+
+  async #look(): Promise<void> {
+    const { queues, left, members, clock, onError, everyMs = everyMsDefault } = this.#options
+    const now = clock.now()
+    try {
+      const leads = members.holds('outgoing')
+      const found = await left.tenants()
+      for (const tenant of found) this.use(tenant)
+      if (!queues.isOpen()) {
+        if (leads) await this.#freeAll(found, now)
+      } else {
+        for (const tenant of found) if (leads) await this.#repair(tenant, this.#tenants.get(tenant)!, now)
+        for (const [tenant, { usedAt }] of this.#tenants) if (usedAt < now - idleMs) this.#forget(tenant)
+      }
+      for (const [tenant, watched] of this.#tenants)
+        if (!found.includes(tenant)) Object.assign(watched, { empty: 0, pauseMs: pauseMinMs })
+    } catch (error) {
+      onError('look for what is left to the broker', error)
+    }
+    this.#lookAfter(everyMs)
+  }
+
+  /** The broker is away: the record's own claims deliver. */
+  async #freeAll(tenants: readonly string[], now: number): Promise<void> {
+    // Where other processes reach the broker, what is freed comes back: not again and again.
+    const isLong = this.#awaySince !== undefined && now - this.#awaySince >= awayMs
+    if (!isLong || now - this.#freedAwayAt < overtakingMs) return
+    if (tenants.length > 0) this.#freedAwayAt = now
+    for (const tenant of tenants) await this.#free(tenant, now)
+  }
+
+  async #repair(tenant: string, watched: Watched, now: number): Promise<void> {
+    const { queues, waiting } = this.#options
+    const { ready } = await queues.look(tenant)
+    watched.empty = ready === 0 && waiting(tenant) === 0 ? watched.empty + 1 : 0
+    if (now - watched.freedAt < watched.pauseMs) return
+    let freed = 0
+    if (watched.empty >= emptyMax) freed = await this.#free(tenant, now - overtakingMs)
+    else
+      for (const priority of priorities) {
+        const passed = watched.passed.get(priority)
+        if (passed !== undefined && passed > watched.freedAt + overtakingMs)
+          freed += await this.#free(tenant, passed - overtakingMs, priority)
+      }
+    if (freed === 0) return
+    watched.freedAt = now
+    watched.pauseMs = Math.min(2 * watched.pauseMs, pauseMaxMs)
+    watched.empty = 0
+  }
+
+  async #free(tenant: string, dueBy: number, priority?: Priority): Promise<number> {
+    let total = 0
+    for (let freed = freedMax; freed === freedMax; total += freed)
+      freed = await this.#options.left.free({
+        tenant,
+        dueBy,
+        limit: freedMax,
+        ...(priority === undefined ? {} : { priority }),
+      })
+    this.counts.repaired += total
+    if (total > 0) this.#options.onFreed()
+    return total
+  }
+
+  #forget(tenant: string): void {
+    this.#tenants.delete(tenant)
+    this.#options.queues.release(tenant)
+  }
+}

@@ -1,0 +1,167 @@
+/** The suite of every broker, on a real RabbitMQ, and what only RabbitMQ does. */
+import assert from 'node:assert/strict'
+import process from 'node:process'
+import { after, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Channel, Connection } from 'rabbitmq-client'
+import { needs } from '../../../../../scripts/services/needs.ts'
+import { createSystemClock } from '../../../src/adapters/clock.ts'
+import { createRabbitmqQueues, queueOf } from '../../../src/adapters/queue/rabbitmq.ts'
+import type { RabbitmqAddress } from '../../../src/adapters/queue/rabbitmq-client.ts'
+import { exerciseOutgoingQueues } from '../../../src/conformance/outgoing.ts'
+import type { OutgoingMessage, OutgoingQueues } from '../../../src/outgoing-port.ts'
+import { type LossyProxy, startProxy } from '../../store/postgres/proxy.ts'
+
+const clock = createSystemClock()
+
+async function until(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  const end = performance.now() + 30_000
+  while (!(await condition())) {
+    assert.ok(performance.now() < end, `${what} does not come`)
+    await sleep(20)
+  }
+}
+
+describe('the queues of the tenants on RabbitMQ', needs('rabbitmq'), async () => {
+  if (process.env.SLUICE_TEST_RABBITMQ === undefined) return
+  const direct = process.env.SLUICE_TEST_RABBITMQ!
+  const proxy: LossyProxy = await startProxy(direct)
+  const operator = new Connection(direct)
+  operator.on('error', () => {})
+  after(async () => {
+    await operator.close()
+    proxy.close()
+  })
+
+  function addressOf(url: string): RabbitmqAddress {
+    const { hostname, port, username, password } = new URL(url)
+    return { nodes: [`${hostname}:${port}`], user: username, password, vhost: '/', shown: url }
+  }
+  /** On a busy machine an answer may take long. */
+  const open = (lengthMax: number, answerMs = 20_000): OutgoingQueues =>
+    createRabbitmqQueues({ address: addressOf(proxy.url), clock, lengthMaxOf: () => lengthMax, answerMs })
+  const remove = async (tenant: string): Promise<void> => {
+    await operator.queueDelete({ queue: queueOf(tenant) }).catch(() => {})
+  }
+
+  exerciseOutgoingQueues('RabbitMQ', () => ({
+    open: (lengthMax) => open(lengthMax),
+    remove,
+    cut: proxy.cutAll,
+    until,
+  }))
+
+  async function onChannel<T>(run: (channel: Channel) => Promise<T>): Promise<T> {
+    const channel = await operator.acquire()
+    try {
+      return await run(channel)
+    } finally {
+      await channel.close()
+    }
+  }
+
+  const message: OutgoingMessage = {
+    id: 'n-1',
+    tenant: '',
+    status: 'queued',
+    revision: 2,
+    dueAt: 1,
+    attempts: 0,
+    channel: 'email',
+    priority: 'normal',
+    from: '1',
+    publishedAt: 1,
+  }
+
+  function listening(queues: OutgoingQueues) {
+    const heard = { deliveries: [] as string[], differs: [] as string[], foreign: [] as string[], aways: 0 }
+    queues.open({
+      onDelivery: ({ message: { id } }) => heard.deliveries.push(id),
+      onMade: () => {},
+      onOpen: () => {},
+      onAway: () => {
+        heard.aways += 1
+      },
+      onDiffers: (tenant) => heard.differs.push(tenant),
+      onForeign: (tenant) => heard.foreign.push(tenant),
+    })
+    return heard
+  }
+
+  test('declares a durable queue with the length and the overflow of the contract', async () => {
+    const queues = open(7)
+    listening(queues)
+    await until(queues.isOpen, 'the connection')
+    await queues.publish({ ...message, tenant: 'declared' })
+    const same = {
+      queue: 'notify.outgoing.declared',
+      durable: true,
+      arguments: {
+        'x-max-length': 7,
+        'x-overflow': 'reject-publish' as const,
+        'x-max-priority': 3,
+        'x-expires': 86_400_000,
+      },
+    }
+    await onChannel((channel) => channel.queueDeclare(same))
+    const other = { ...same, arguments: { ...same.arguments, 'x-max-length': 8 } }
+    await assert.rejects(operator.queueDeclare(other), /PRECONDITION_FAILED|x-max-length/)
+    await queues.close()
+    await remove('declared')
+  })
+
+  test('uses a queue that has other arguments as it is, and says so', async () => {
+    await onChannel((channel) => channel.queueDeclare({ queue: queueOf('other'), durable: true }))
+    const queues = open(7)
+    const heard = listening(queues)
+    await until(queues.isOpen, 'the connection')
+    queues.consume('other', 100)
+    await until(() => heard.differs.length > 0, 'the difference')
+    assert.equal(await queues.publish({ ...message, tenant: 'other' }), 'queued')
+    await until(() => heard.deliveries.length > 0, 'the delivery')
+    await queues.close()
+    await remove('other')
+  })
+
+  test('removes what somebody else has put into the queue of a tenant, and goes on', async () => {
+    const queues = open(7)
+    const heard = listening(queues)
+    await until(queues.isOpen, 'the connection')
+    await queues.look('mixed')
+    for (const body of ['hello', '{"id":1}', JSON.stringify({ ...message, tenant: 'another' })])
+      await operator.acquire().then(async (channel) => {
+        await channel.basicPublish({ routingKey: queueOf('mixed') }, body)
+        await channel.close()
+      })
+    await queues.publish({ ...message, tenant: 'mixed' })
+    queues.consume('mixed', 100)
+    await until(() => heard.deliveries.length === 1 && heard.foreign.length === 3, 'four messages')
+    await queues.close()
+    await remove('mixed')
+  })
+
+  test('gives up a broker that does not answer, answers every publication, and comes back', async () => {
+    const queues = open(7, 1_000)
+    const heard = listening(queues)
+    await until(queues.isOpen, 'the connection')
+    proxy.freeze()
+    try {
+      await assert.rejects(queues.publish({ ...message, tenant: 'frozen' }), /no answer|closed|connect/)
+      await until(() => heard.aways > 0, 'the loss')
+      await assert.rejects(queues.publish({ ...message, tenant: 'frozen' }))
+    } finally {
+      proxy.thaw()
+    }
+    await until(queues.isOpen, 'the new connection')
+    await until(
+      () =>
+        queues.publish({ ...message, tenant: 'frozen' }).then(
+          () => true,
+          () => false,
+        ),
+      'a confirmation',
+    )
+    await queues.close()
+    await remove('frozen')
+  })
+})
