@@ -39,7 +39,7 @@ const refusals: readonly Refusal[] = [
     name: 'a file that is no object',
     yaml: '- a\n',
     says: [
-      'sluice.yaml:1: expected an object with http, auth, store, storeFile, state, stateFile, queue, intake, deliveryLog, deliveryLogFile, policy, templates, tenants, websocket, pools, limits, alerts, network, unsubscribe, retention, log, metrics; this is ["a"]',
+      'sluice.yaml:1: expected an object with http, auth, store, storeFile, state, stateFile, queue, queueFile, intake, deliveryLog, deliveryLogFile, policy, templates, tenants, websocket, pools, limits, alerts, network, unsubscribe, retention, log, metrics; this is ["a"]',
     ],
   },
   {

@@ -1,7 +1,8 @@
 /** The suite of every broker, on a real RabbitMQ, and what only RabbitMQ does. */
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import process from 'node:process'
-import { after, describe, test } from 'node:test'
+import { after, afterEach, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Channel, Connection } from 'rabbitmq-client'
 import { needs } from '../../../../../scripts/services/needs.ts'
@@ -13,6 +14,8 @@ import type { OutgoingMessage, OutgoingQueues } from '../../../src/outgoing-port
 import { type LossyProxy, startProxy } from '../../store/postgres/proxy.ts'
 
 const clock = createSystemClock()
+/** Queues of this run: the broker may be that of others, too. */
+const run = randomBytes(4).toString('hex')
 
 async function until(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
   const end = performance.now() + 30_000
@@ -74,6 +77,7 @@ describe('the queues of the tenants on RabbitMQ', needs('rabbitmq'), async () =>
   }
 
   function listening(queues: OutgoingQueues) {
+    opened.push(queues)
     const heard = { deliveries: [] as string[], differs: [] as string[], foreign: [] as string[], aways: 0 }
     queues.open({
       onDelivery: ({ message: { id } }) => heard.deliveries.push(id),
@@ -88,13 +92,18 @@ describe('the queues of the tenants on RabbitMQ', needs('rabbitmq'), async () =>
     return heard
   }
 
+  const opened: OutgoingQueues[] = []
+  afterEach(async () => {
+    for (const queues of opened.splice(0)) await queues.close()
+  })
+
   test('declares a durable queue with the length and the overflow of the contract', async () => {
     const queues = open(7)
     listening(queues)
     await until(queues.isOpen, 'the connection')
-    await queues.publish({ ...message, tenant: 'declared' })
+    await queues.publish({ ...message, tenant: `declared-${run}` })
     const same = {
-      queue: 'notify.outgoing.declared',
+      queue: `notify.outgoing.declared-${run}`,
       durable: true,
       arguments: {
         'x-max-length': 7,
@@ -106,38 +115,35 @@ describe('the queues of the tenants on RabbitMQ', needs('rabbitmq'), async () =>
     await onChannel((channel) => channel.queueDeclare(same))
     const other = { ...same, arguments: { ...same.arguments, 'x-max-length': 8 } }
     await assert.rejects(operator.queueDeclare(other), /PRECONDITION_FAILED|x-max-length/)
-    await queues.close()
-    await remove('declared')
+    await remove(`declared-${run}`)
   })
 
   test('uses a queue that has other arguments as it is, and says so', async () => {
-    await onChannel((channel) => channel.queueDeclare({ queue: queueOf('other'), durable: true }))
+    await onChannel((channel) => channel.queueDeclare({ queue: queueOf(`other-${run}`), durable: true }))
     const queues = open(7)
     const heard = listening(queues)
     await until(queues.isOpen, 'the connection')
-    queues.consume('other', 100)
+    queues.consume(`other-${run}`, 100)
     await until(() => heard.differs.length > 0, 'the difference')
-    assert.equal(await queues.publish({ ...message, tenant: 'other' }), 'queued')
+    assert.equal(await queues.publish({ ...message, tenant: `other-${run}` }), 'queued')
     await until(() => heard.deliveries.length > 0, 'the delivery')
-    await queues.close()
-    await remove('other')
+    await remove(`other-${run}`)
   })
 
   test('removes what somebody else has put into the queue of a tenant, and goes on', async () => {
     const queues = open(7)
     const heard = listening(queues)
     await until(queues.isOpen, 'the connection')
-    await queues.look('mixed')
+    await queues.look(`mixed-${run}`)
     for (const body of ['hello', '{"id":1}', JSON.stringify({ ...message, tenant: 'another' })])
       await operator.acquire().then(async (channel) => {
-        await channel.basicPublish({ routingKey: queueOf('mixed') }, body)
+        await channel.basicPublish({ routingKey: queueOf(`mixed-${run}`) }, body)
         await channel.close()
       })
-    await queues.publish({ ...message, tenant: 'mixed' })
-    queues.consume('mixed', 100)
+    await queues.publish({ ...message, tenant: `mixed-${run}` })
+    queues.consume(`mixed-${run}`, 100)
     await until(() => heard.deliveries.length === 1 && heard.foreign.length === 3, 'four messages')
-    await queues.close()
-    await remove('mixed')
+    await remove(`mixed-${run}`)
   })
 
   test('gives up a broker that does not answer, answers every publication, and comes back', async () => {
@@ -146,22 +152,24 @@ describe('the queues of the tenants on RabbitMQ', needs('rabbitmq'), async () =>
     await until(queues.isOpen, 'the connection')
     proxy.freeze()
     try {
-      await assert.rejects(queues.publish({ ...message, tenant: 'frozen' }), /no answer|closed|connect/)
+      await assert.rejects(
+        queues.publish({ ...message, tenant: `frozen-${run}` }),
+        /no answer|closed|connect/,
+      )
       await until(() => heard.aways > 0, 'the loss')
-      await assert.rejects(queues.publish({ ...message, tenant: 'frozen' }))
+      await assert.rejects(queues.publish({ ...message, tenant: `frozen-${run}` }))
     } finally {
       proxy.thaw()
     }
     await until(queues.isOpen, 'the new connection')
     await until(
       () =>
-        queues.publish({ ...message, tenant: 'frozen' }).then(
+        queues.publish({ ...message, tenant: `frozen-${run}` }).then(
           () => true,
           () => false,
         ),
       'a confirmation',
     )
-    await queues.close()
-    await remove('frozen')
+    await remove(`frozen-${run}`)
   })
 })
