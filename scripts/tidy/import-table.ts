@@ -171,7 +171,14 @@ const gateway: readonly ImportRow[] = [
   {
     module: 'observability/',
     values: ['errors.ts', 'model.ts'],
-    types: ['backlog-cell.ts', 'complaint-reports.ts', 'intake-reports.ts', 'outgoing-port.ts', 'ports.ts', 'stages.ts'],
+    types: [
+      'backlog-cell.ts',
+      'complaint-reports.ts',
+      'intake-reports.ts',
+      'outgoing-port.ts',
+      'ports.ts',
+      'stages.ts',
+    ],
     packages: 'any',
     node: 'any',
     impure: true,
