@@ -8,7 +8,9 @@ const page = readFileSync(new URL('../../../../docs/reference/metrics.md', impor
 
 test('the page of metrics names every metric with its labels, and no other', async (t) => {
   // A delivery log has metrics of its own, also while it is away; the gateway starts without it.
-  const site = await createSite(t, { config: { deliveryLog: 'cassandra://127.0.0.1:1/away', queue: 'amqp://127.0.0.1:1' } })
+  const site = await createSite(t, {
+    config: { deliveryLog: 'cassandra://127.0.0.1:1/away', queue: 'amqp://127.0.0.1:1' },
+  })
   await site.start()
   const { text } = await site.call('GET', '/metrics')
   const answered = new Set([...text.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name!))
