@@ -119,6 +119,7 @@ async function run(): Promise<boolean> {
     'called again after a kill, with the same id': twice(calls.map(({ id }) => id)),
     'seconds with more calls than the rate': over.length,
     'calls in the fullest second': fullest,
+    'most that waited on record': mostWaiting,
   })
   return (
     new Set(found).size === records &&
@@ -137,6 +138,9 @@ interface Watched {
   /** The gateway that is meant to be down. */
   readonly isDown?: Site
 }
+
+/** The most that was accepted and had not ended, as far as it was seen. */
+let mostWaiting = 0
 
 /** Waits until so many are accepted, or have ended. A gateway that has ended is started again, as a supervisor does. */
 async function reach(
@@ -161,6 +165,7 @@ async function reach(
     }
     if (now.accepted > best.accepted || now.ended > best.ended) movedAt = Date.now()
     best = now
+    mostWaiting = Math.max(mostWaiting, now.accepted - now.ended)
     if (Date.now() - shownAt > shownMs) {
       say(`${best.accepted} accepted · ${best.ended} ended`)
       shownAt = Date.now()

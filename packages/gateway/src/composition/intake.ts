@@ -25,7 +25,7 @@ export interface Intakes {
 }
 
 export interface IntakeParts {
-  readonly record: Pick<Storage, 'store' | 'recipients'>
+  readonly record: Pick<Storage, 'store' | 'recipients' | 'backlog'>
   readonly admission: Pick<Admission, 'gate' | 'queue'>
   readonly dispatch: Pick<Dispatch, 'pools'>
   readonly templates: Templates
@@ -63,14 +63,22 @@ export function composeIntakes(context: RuntimeContext, parts: IntakeParts): Int
 
 async function openIntakes(
   { config, clock, log, errorsOf }: RuntimeContext,
-  { record: { store, recipients }, admission: { gate, queue }, dispatch, templates, pools }: IntakeParts,
+  {
+    record: { store, recipients, backlog },
+    admission: { gate, queue },
+    dispatch,
+    templates,
+    pools,
+  }: IntakeParts,
 ): Promise<readonly KafkaIntake[]> {
   // The client is loaded only where it is used: it would cost every start 100 ms.
-  const [{ createKafkaIntake }, { createRecordAcceptor }, { createIntakePace }] = await Promise.all([
-    import('../intake/kafka/consumer.ts'),
-    import('../intake/accept-record.ts'),
-    import('../intake/pace.ts'),
-  ])
+  const [{ createKafkaIntake }, { createRecordAcceptor }, { createIntakePace }, { createRecordedQueue }] =
+    await Promise.all([
+      import('../intake/kafka/consumer.ts'),
+      import('../intake/accept-record.ts'),
+      import('../intake/pace.ts'),
+      import('../intake/recorded-queue.ts'),
+    ])
   const onError = errorsOf('intake')
   const readDraft = createDraftReader({
     recipients,
@@ -85,6 +93,8 @@ async function openIntakes(
   })
   const pace = createIntakePace({
     queue,
+    // Where a ledger counts by itself, no other gateway has anything of the record.
+    recorded: backlog.statuses === undefined ? undefined : createRecordedQueue({ store, clock, onError }),
     rateOf: (channel) => {
       const now = clock.now()
       const capacity = capacityOf(pools(), channel, now)

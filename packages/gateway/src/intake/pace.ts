@@ -6,6 +6,7 @@
 
 import type { Channel } from '../model.ts'
 import type { Clock, Queue } from '../ports.ts'
+import type { RecordedQueue } from './recorded-queue.ts'
 
 export interface IntakePace {
   /**
@@ -17,6 +18,8 @@ export interface IntakePace {
 
 export interface IntakePaceOptions {
   readonly queue: Pick<Queue, 'size'>
+  /** The record that several gateways share; absent where the queue holds all that waits. */
+  readonly recorded?: RecordedQueue | undefined
   /** Calls per second of the accounts that can be called now; undefined where none can. */
   readonly rateOf: (channel: Channel) => number | undefined
   readonly clock: Pick<Clock, 'now'>
@@ -30,24 +33,31 @@ const mostMax = 10_000
 /** A rate is read so often, ms: it follows from the state of each account. */
 const rateMs = 100
 
-export function createIntakePace({ queue, rateOf, clock }: IntakePaceOptions): IntakePace {
+export function createIntakePace({ queue, recorded, rateOf, clock }: IntakePaceOptions): IntakePace {
   /** Records in progress over all intakes of this process. */
   const inProgress = new Map<Channel, number>()
-  const bounds = new Map<Channel, { readonly max: number; readonly until: number }>()
+  const bounds = new Map<
+    Channel,
+    { readonly max: number; readonly perSecond: number; readonly until: number }
+  >()
 
-  function maxOf(channel: Channel): number {
+  function boundOf(channel: Channel): { readonly max: number; readonly perSecond: number } {
     const known = bounds.get(channel)
     const now = clock.now()
-    if (known !== undefined && now < known.until) return known.max
-    const max = Math.min(mostMax, Math.max(leastMax, aheadSeconds * (rateOf(channel) ?? 0)))
-    bounds.set(channel, { max, until: now + rateMs })
-    return max
+    if (known !== undefined && now < known.until) return known
+    const perSecond = Math.min(mostMax / aheadSeconds, rateOf(channel) ?? 0)
+    const bound = { max: Math.max(leastMax, aheadSeconds * perSecond), perSecond, until: now + rateMs }
+    bounds.set(channel, bound)
+    return bound
   }
 
   return {
     begin(channel) {
       const begun = inProgress.get(channel) ?? 0
-      if (queue.size(channel) + begun >= maxOf(channel)) return undefined
+      const { max, perSecond } = boundOf(channel)
+      if (queue.size(channel) + begun >= max) return undefined
+      if (recorded !== undefined && recorded.size(channel, perSecond) >= max) return undefined
+      recorded?.add(channel)
       inProgress.set(channel, begun + 1)
       return () => void inProgress.set(channel, inProgress.get(channel)! - 1)
     },

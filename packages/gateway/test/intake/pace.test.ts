@@ -1,7 +1,10 @@
 /** The pace of intakes: how much may wait for a channel before its records stay in the topic. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
+import type { BacklogRow } from '../../src/backlog-cell.ts'
 import { createIntakePace } from '../../src/intake/pace.ts'
+import { createRecordedQueue } from '../../src/intake/recorded-queue.ts'
 
 function paceAt(perSecond: number | undefined) {
   const state = { size: 0, now: 0, perSecond }
@@ -55,5 +58,40 @@ describe('pace of intakes', () => {
     for (const end of begun) end()
     state.size = 998
     assert.ok(pace.begin('email'))
+  })
+
+  it('counts what is due on a record that gateways share, and what was begun since', async () => {
+    const clock = { at: 0, now: () => clock.at, monotonic: () => clock.at }
+    let due = 0
+    const row = (count: number) => [{ kind: 'queued', channel: 'email', count }] as unknown as BacklogRow[]
+    const store = { backlog: async () => row(due) }
+    const pace = createIntakePace({
+      queue: { size: () => 0 },
+      recorded: createRecordedQueue({ store, clock, onError: (what) => assert.fail(what) }),
+      rateOf: () => 100,
+      clock,
+    })
+    /** Begins as many as there is room for, none of which stays in progress. */
+    const take = (): number => {
+      for (let count = 0; ; count += 1) {
+        const end = pace.begin('email')
+        if (end === undefined || count > 20_000) return count
+        end()
+      }
+    }
+    assert.equal(take(), 1_000)
+    await turn()
+    clock.at = 500
+    assert.equal(take(), 50, 'the accounts carry so many in half a second')
+    clock.at = 1_000
+    due = 5_000
+    take()
+    await turn()
+    assert.equal(take(), 0)
+    clock.at = 2_000
+    due = 400
+    assert.equal(take(), 0, 'the record is being counted')
+    await turn()
+    assert.equal(take(), 600)
   })
 })
