@@ -23,15 +23,14 @@ export interface RecordedQueueOptions {
 const countMs = 1_000
 const restShare = 10
 
-/** One count, and the records that were begun since it began. */
-interface Count {
+/** The number that was due at an instant; it falls by what the accounts carry. */
+interface Level {
+  readonly due: number
   readonly at: number
-  readonly due: ReadonlyMap<string, number>
-  readonly begun: Map<Channel, number>
 }
 
 export function createRecordedQueue({ store, clock, onError }: RecordedQueueOptions): RecordedQueue {
-  let last: Count = { at: 0, due: new Map(), begun: new Map() }
+  const levels = new Map<Channel, Level>()
   /** The records that are begun while the record is counted: its answer may have them or not. */
   let meanwhile: Map<Channel, number> | undefined
   let nextAt = Number.NEGATIVE_INFINITY
@@ -40,10 +39,12 @@ export function createRecordedQueue({ store, clock, onError }: RecordedQueueOpti
     const at = clock.monotonic()
     meanwhile = begun
     try {
-      const due = new Map<string, number>()
-      for (const { kind, channel, count } of await store.backlog())
-        if (kind === 'queued') due.set(channel, (due.get(channel) ?? 0) + count)
-      last = { at, due, begun }
+      const rows = await store.backlog()
+      for (const channel of levels.keys()) {
+        const own = rows.filter((row) => row.kind === 'queued' && row.channel === channel)
+        const due = own.reduce((sum, row) => sum + row.count, begun.get(channel) ?? 0)
+        levels.set(channel, { due, at })
+      }
     } catch (error) {
       onError('count what is due', error)
     } finally {
@@ -52,19 +53,19 @@ export function createRecordedQueue({ store, clock, onError }: RecordedQueueOpti
     }
   }
 
-  const addTo = (begun: Map<Channel, number>, channel: Channel): void =>
-    void begun.set(channel, (begun.get(channel) ?? 0) + 1)
-
   return {
     size(channel, perSecond) {
       const now = clock.monotonic()
       if (meanwhile === undefined && now >= nextAt) void count(new Map())
-      const left = (perSecond * (now - last.at)) / 1_000
-      return Math.max(0, (last.due.get(channel) ?? 0) + (last.begun.get(channel) ?? 0) - left)
+      const { due, at } = levels.get(channel) ?? { due: 0, at: now }
+      const left = Math.max(0, due - (perSecond * (now - at)) / 1_000)
+      levels.set(channel, { due: left, at: now })
+      return left
     },
     add(channel) {
-      addTo(last.begun, channel)
-      if (meanwhile !== undefined) addTo(meanwhile, channel)
+      const { due, at } = levels.get(channel) ?? { due: 0, at: clock.monotonic() }
+      levels.set(channel, { due: due + 1, at })
+      meanwhile?.set(channel, (meanwhile.get(channel) ?? 0) + 1)
     },
   }
 }
