@@ -149,7 +149,7 @@ export function createFeedback(options: FeedbackOptions): Feedback {
     }
   }
 
-  /** Writes what changes no recipient; returns the rest. */
+  /** Writes the events of notifications whose recipient none of them changes; returns the others. */
   async function write(batch: readonly Call[]): Promise<readonly Correlated[]> {
     const reports = batch.flatMap((call) =>
       call.reports.map((each, index) => ({ ...each, call, waits: call.waiting?.[index] })),
@@ -173,8 +173,10 @@ export function createFeedback(options: FeedbackOptions): Feedback {
     }
     await keepWaiting(unknownYet, now)
     const fresh = await unknownOf(found)
-    const rest = fresh.filter(({ change }) => change !== undefined)
-    await keep(fresh.filter(({ change }) => change === undefined))
+    // Events of one notification stay together, since those of one instant are shown as they were reported.
+    const changed = new Set(fresh.flatMap(({ change, event }) => (change === undefined ? [] : nameOf(event))))
+    const rest = fresh.filter(({ event }) => changed.has(nameOf(event)))
+    await keep(fresh.filter(({ event }) => !changed.has(nameOf(event))))
     const left = new Set(rest.map(({ waits }) => waits))
     await endWaiting([...ended, ...found.flatMap(({ waits }) => (left.has(waits) ? [] : (waits ?? [])))])
     return rest

@@ -65,6 +65,7 @@ test('all that a batch changes at a recipient is one write', async () => {
   const reports = [
     report('complaint', one),
     report('complaint', two),
+    report('open', one),
     report('bounce', one),
     report('complaint', three),
   ]
@@ -83,7 +84,7 @@ test('all that a batch changes at a recipient is one write', async () => {
   assert.deepEqual(await kept(one), [], 'an event is applied before it is recorded')
   for (const { end } of edits) end()
   await taken
-  assert.deepEqual(await kept(one), ['complaint', 'bounce'])
+  assert.deepEqual(await kept(one), ['complaint', 'open', 'bounce'], 'in the order of their report')
 })
 
 test('a report that changes nobody waits for no change of others, and one about the same notification does', async () => {
