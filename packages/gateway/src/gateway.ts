@@ -283,6 +283,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       retention?.stop()
       await orphans.stop()
       await gate.limitsWait.stop()
+      gate.promotion.stop()
       await throttle.stop()
       await ownSweep.stop()
       await admission.outgoing?.stop()

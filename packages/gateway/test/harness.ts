@@ -197,7 +197,8 @@ export async function createHarness(options: HarnessOptions = {}): Promise<Harne
       const why = newest ?? (status === 'queued' ? undefined : decision.reason)
       const dueSecond = Math.ceil(dueAt / second)
       const isDue = status === 'queued' || (dueSecond <= Math.floor(now / second) && why !== 'digest')
-      const reason = isDue ? 'provider_capacity' : (why ?? 'none')
+      const isUndecided = status === 'queued' && why === 'state_unavailable'
+      const reason = isDue && !isUndecided ? 'provider_capacity' : (why ?? 'none')
       counted[reason] = (counted[reason] ?? 0) + 1
       if (!isDue) last[reason] = Math.max(last[reason] ?? 0, dueSecond * second)
     }

@@ -21,6 +21,7 @@ import { createHandover } from './handover.ts'
 import type { LimitsWait } from './limits-wait.ts'
 import { createMovingUp, type MovingUp } from './moving-up.ts'
 import type { PauseNewcomers } from './newcomer-pause.ts'
+import type { Promotion } from './promotion.ts'
 import type { ForbiddenHours } from './quiet-hours.ts'
 import type { RecipientCache } from './recipient-cache.ts'
 import { createRedecision, type Redecision } from './redecision.ts'
@@ -56,6 +57,7 @@ export interface GateOptions {
 export interface Admitting extends Gate {
   readonly movingUp: Pick<MovingUp, 'freed' | 'settleAfter' | 'isThrough' | 'stop'>
   readonly limitsWait: Pick<LimitsWait, 'stop'>
+  readonly promotion: Pick<Promotion, 'stop'>
   /** Starts the move of all who were promised an instant under another policy, or by a process that was killed. */
   startMovingUp(): void
   /** Another policy is in force: starts the move of all who were promised an instant under another one. */
@@ -115,7 +117,7 @@ export function createGate(options: GateOptions): Admitting {
 
   // Admit, and decide again.
   const deciding = { store, ledger, throttle, evaluator, digests, recipients, handover, onError }
-  const { bringBack, limitsWait, ...redecision } = createRedecision({
+  const { bringBack, limitsWait, promotion, ...redecision } = createRedecision({
     ...deciding,
     limiter,
     scheduler,
@@ -131,6 +133,8 @@ export function createGate(options: GateOptions): Admitting {
     ...createAdmission({ ...deciding, candidatesOf, policy, clock, limitsWait }),
     ...redecision,
     limitsWait,
+    promote: promotion.promote,
+    promotion,
     movingUp,
     startMovingUp: () => movingUp.start(redecision.review),
     policyChanged: movingUp.policyChanged,

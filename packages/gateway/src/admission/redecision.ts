@@ -20,6 +20,7 @@ import { type Evaluator, moveTo } from './evaluate.ts'
 import type { Handover } from './handover.ts'
 import { createLimitsWait, type LimitsWait } from './limits-wait.ts'
 import type { MovingUp } from './moving-up.ts'
+import { createPromotion, type Promotion } from './promotion.ts'
 import { type ForbiddenHours, isHoldReason } from './quiet-hours.ts'
 import type { RecipientCache } from './recipient-cache.ts'
 import type { ReleaseHolds } from './release-holds.ts'
@@ -50,7 +51,7 @@ export interface Redecision {
   /** Decides notifications that were accepted undecided because the limits could not be asked. */
   readonly limitsWait: LimitsWait
   /** Decides notifications whose turn in the throttle queue has come before their stored `dueAt`. */
-  promote(tenant: string, ids: readonly string[]): Promise<void>
+  readonly promotion: Promotion
   /** Decides a dead letter anew, in room of this generation; false where the record has changed meanwhile. */
   bringBack(dead: Notification, room?: number): Promise<boolean>
   /** Decides an item whose digest is not open: it joins another digest, or leaves. */
@@ -61,8 +62,6 @@ export interface Redecision {
   saveRecipient(recipient: Recipient): Promise<boolean>
 }
 
-/** Notifications promoted at once: a raised limit may let thousands pass at the same time. */
-const promotedAtOnce = 100
 /** Rows of one recipient that are in memory at once while a changed preference is applied to them. */
 const reviewedAtOnce = 250
 /** Retry delay of a due notification that could not be decided, ms: doubles with each failure. */
@@ -265,10 +264,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
   const decide = (before: Notification): Promise<boolean> => redecide(before, { again: false })
   const limitsWait = createLimitsWait({ decide, retryLater, ledger, scheduler, clock, onError })
 
-  async function promoteOne(tenant: string, id: string): Promise<void> {
-    const notification = ledger.live(id)?.notification ?? (await store.notification(tenant, id))
-    if (notification !== undefined && throttle.behind(notification) !== undefined) await resume(notification)
-  }
+  const promotion = createPromotion({ store, ledger, throttle, clock, resume, onError })
 
   /**
    * Applies a changed preference: a notification that is opted out is suppressed, and one scheduled for hours that are
@@ -346,10 +342,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
       await all(notifications.filter((each) => !awaitsLimits(each)).map(resume))
     },
 
-    async promote(tenant, ids) {
-      for (let from = 0; from < ids.length; from += promotedAtOnce)
-        await all(ids.slice(from, from + promotedAtOnce).map((id) => promoteOne(tenant, id)))
-    },
+    promotion,
 
     async bringBack(dead, room) {
       try {

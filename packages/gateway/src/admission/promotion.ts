@@ -1,0 +1,69 @@
+/**
+ * Decides notifications whose turn in a throttle queue has come before their stored `dueAt`. A place that frees may reach
+ * one whose acceptance or first decision is still being written: it is looked for again until it is on record, since
+ * otherwise it would wait for the place that it had when it joined the queue.
+ */
+import { awaitsLimits } from '../awaits-limits.ts'
+import type { Notification } from '../model.ts'
+import type { Clock, Store } from '../ports.ts'
+import type { Gate, Ledger } from '../stages.ts'
+import type { TenantThrottle } from './tenant-throttle/tenant-throttle.ts'
+
+export interface PromotionOptions {
+  readonly store: Pick<Store, 'notification'>
+  readonly ledger: Pick<Ledger, 'live'>
+  readonly throttle: Pick<TenantThrottle, 'behind'>
+  readonly clock: Pick<Clock, 'now' | 'at'>
+  /** Takes the turn of a notification. */
+  readonly resume: (notification: Notification) => Promise<void>
+  readonly onError: (what: string, error: unknown) => void
+}
+
+export interface Promotion {
+  readonly promote: Gate['promote']
+  /** Looks for none any more: each leaves as the record says. */
+  stop(): void
+}
+
+/** Notifications promoted at once: a raised limit may let thousands pass at the same time. */
+const promotedAtOnce = 100
+/** Time before each further look, ms: some 13 s together, which is longer than a commit may take. */
+const lookAgainMs = [50, 100, 200, 400, 800, 1_600, 3_200, 6_400]
+
+export function createPromotion(options: PromotionOptions): Promotion {
+  const { store, ledger, throttle, clock, resume, onError } = options
+  const looking = new Set<() => void>()
+  let isStopped = false
+
+  async function promoteOne(tenant: string, id: string, looks = 0): Promise<void> {
+    const notification = ledger.live(id)?.notification ?? (await store.notification(tenant, id))
+    if (notification === undefined || awaitsLimits(notification)) lookAgain(tenant, id, looks)
+    else if (throttle.behind(notification) !== undefined) await resume(notification)
+  }
+
+  /** One that is never found was refused: its place went to those behind it when it was taken back. */
+  function lookAgain(tenant: string, id: string, looks: number): void {
+    const waitMs = lookAgainMs[looks]
+    if (waitMs === undefined || isStopped) return
+    const disarm = clock.at(clock.now() + waitMs, () => {
+      looking.delete(disarm)
+      promoteOne(tenant, id, looks + 1).catch((error) => onError(`promote ${id}`, error))
+    })
+    looking.add(disarm)
+  }
+
+  return {
+    async promote(tenant, ids) {
+      for (let from = 0; from < ids.length; from += promotedAtOnce) {
+        const works = ids.slice(from, from + promotedAtOnce).map((id) => promoteOne(tenant, id))
+        // A failure does not interrupt the others.
+        for (const end of await Promise.allSettled(works)) if (end.status === 'rejected') throw end.reason
+      }
+    },
+    stop() {
+      isStopped = true
+      for (const disarm of looking) disarm()
+      looking.clear()
+    },
+  }
+}
