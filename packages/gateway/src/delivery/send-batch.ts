@@ -38,7 +38,8 @@ export interface SendBatchesOptions {
 
 /**
  * Sends the attempts; resolves when each of them is sent or released, to the number whose right to send, or whose answer of
- * the limits, was too old for the call. Rejects where the store or the limits do not answer; then all notifications are back in the queue.
+ * the limits, was too old for the call. Rejects where the store or the limits do not answer; then all notifications are
+ * back in the queue.
  */
 export type SendBatch = (attempts: readonly Attempt[]) => Promise<number>
 

@@ -6,6 +6,10 @@ import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { proofs } from '../../../../bench/fleet-proofs/proofs.ts'
+import {
+  fetchPostgresPrograms,
+  type PostgresVersion,
+} from '../../../../scripts/services/postgres-programs.ts'
 
 export type Scale = 'small' | 'full'
 
@@ -13,10 +17,12 @@ export interface Step {
   readonly name: string
   readonly shows: string
   readonly engines: readonly string[]
-  /** Path of a test within packages/gateway/test; a step without one is a proof of this name. */
+  /** Path or pattern of tests within packages/gateway/test; a step without one is a proof of this name. */
   readonly file?: string
   /** The figures of the release, in the environment; those that are set already stay. */
   readonly env?: Readonly<Record<string, string>>
+  /** Another version of PostgreSQL than the one of this machine. */
+  readonly postgres?: PostgresVersion
 }
 
 const tests: readonly Step[] = [
@@ -111,8 +117,17 @@ const tests: readonly Step[] = [
   },
 ]
 
+const versions: readonly Step[] = (['14', '16', '17'] as const).map((postgres) => ({
+  name: `postgres-${postgres}`,
+  shows: `the store, its migrations and its fleet on PostgreSQL ${postgres}`,
+  file: 'store/postgres/*.test.ts',
+  engines: ['postgres'],
+  postgres,
+}))
+
 export const steps: readonly Step[] = [
   ...tests,
+  ...versions,
   ...Object.entries(proofs).map(([name, { shows, engines }]) => ({ name, shows, engines })),
 ]
 
@@ -146,7 +161,7 @@ function hearProof(text: string, heard: Heard): void {
 }
 
 /** Runs a step on engines of its own and prints its line; resolves with true where nothing failed. */
-export async function runStep({ name, file, engines, env }: Step, scale: Scale): Promise<boolean> {
+export async function runStep({ name, file, engines, env, postgres }: Step, scale: Scale): Promise<boolean> {
   const began = performance.now()
   const seconds = (): number => Math.round((performance.now() - began) / 1_000)
   const isProof = file === undefined
@@ -161,7 +176,11 @@ export async function runStep({ name, file, engines, env }: Step, scale: Scale):
     ],
     {
       cwd: root,
-      env: { ...(scale === 'full' ? env : {}), ...process.env },
+      env: {
+        ...(scale === 'full' ? env : {}),
+        ...process.env,
+        ...(postgres === undefined ? {} : { SLUICE_POSTGRES_PROGRAMS: fetchPostgresPrograms(postgres) }),
+      },
       stdio: ['ignore', 'pipe', 'inherit'],
     },
   )
