@@ -3,6 +3,7 @@
  * notification that a living process has delivered is sent by no other one, and what a process leaves behind is taken
  * over in time.
  */
+import type { Notification } from '../../src/model.ts'
 import type { Change } from '../../src/ports.ts'
 import type { Watched } from './oracle.ts'
 import type { Calm } from './oracle-calm.ts'
@@ -19,6 +20,8 @@ const rightMsMax = 250
 /** A notification that a process leaves behind is on its way again within this, ms. */
 const takeoverMsMax = 30 * second
 
+const recipientOf = ({ tenant, to }: Pick<Notification, 'tenant' | 'to'>): string => `${tenant} ${to.id}`
+
 /** @param onDeclaredDead calls back with the number of each process that the others declare dead */
 export function watchFleet(
   { world, settings, service, record }: Watched,
@@ -32,6 +35,8 @@ export function watchFleet(
   /** The last instant at which each notification was written or sent. */
   const touched = new Map<string, number>()
   const delivered = new Map<string, Call>()
+  /** The last call to each recipient: others of the same recipient wait behind it, as its limits say. */
+  const called = new Map<string, number>()
 
   onDeclaredDead((process) => {
     declared.set(process, world.now())
@@ -53,6 +58,7 @@ export function watchFleet(
       return
     }
     touched.set(id, world.now())
+    called.set(recipientOf(call.message), world.now())
     const { process, handedAt } = call
     const deadAt = declared.get(process)
     if (deadAt !== undefined && handedAt > deadAt + rightMsMax)
@@ -73,7 +79,7 @@ export function watchFleet(
       for (const row of rows.values()) {
         const { id, status, dueAt } = row
         if (hasEnded(row) || status === 'dead' || status === 'digesting' || dueAt > at) continue
-        if ((touched.get(id) ?? 0) >= at) continue
+        if ((touched.get(id) ?? 0) >= at || (called.get(recipientOf(row)) ?? 0) >= at) continue
         world.violate('11 takeover', `${id} is ${status}, and nobody has sent it since a death 30 s ago`)
         return
       }
