@@ -39,8 +39,9 @@ test('each sabotage fits the line of the source that it replaces', () => {
   }
 })
 
-test('each step on real engines names a test, and its figures are read there', () => {
+test('each step on real engines is a proof or names a test, and its figures are read there', () => {
   for (const { name, file, env = {} } of steps) {
+    if (file === undefined) continue
     const source = readFileSync(new URL(`../${file}`, import.meta.url), 'utf8')
     for (const variable of Object.keys(env)) assert.ok(source.includes(variable), `${name}: ${variable}`)
   }
