@@ -42,7 +42,7 @@ export const benchmarks = {
   },
   fleet: {
     what: 'gateways over PostgreSQL and Redis, from POST to settled, beside the stack and two queues on PostgreSQL',
-    options: { rounds: 5, messages: 6_000, base: '' },
+    options: { rounds: 5, messages: 6_000, minutes: 5, base: '' },
     rivals: true,
   },
   scheduled: {
@@ -141,7 +141,7 @@ export const catalogue: Readonly<Record<Name, Benchmark>> = all
 
 const meanings: Readonly<Record<string, string>> = {
   rounds: 'every contestant is measured once in each',
-  base: 'the commit that ours is compared with',
+  base: 'the commit that ours is compared with; fleet keeps no record of such a run',
   control: '1 compares two that are the same, to see how exact a run is',
   waiting: 'how many wait beforehand',
   seconds: 'length of one measurement',
