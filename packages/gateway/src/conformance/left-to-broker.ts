@@ -89,7 +89,6 @@ export function exerciseLeftToBroker(name: string, open: () => Promise<LeavingRe
       ).then((list) => list.toSorted((x, y) => (x.id < y.id ? -1 : 1)))
       await a.left.leave([first!, second!, urgent!, other!])
       assert.equal(await a.left.free({ tenant: 'acme', dueBy: epoch + 9, priority: 'normal', limit: 10 }), 1)
-      assert.deepEqual(await a.left.take([nameOf(first!, '999')]), [], 'what was freed is not taken')
       assert.deepEqual(ids(await a.store.claimDue(epoch + 1_000, 100)), [first!.id])
       assert.equal(await a.left.free({ tenant: 'acme', dueBy: epoch + 99, limit: 1 }), 1)
       assert.deepEqual(ids(await a.store.claimDue(epoch + 1_000, 100)), [urgent!.id])
@@ -121,6 +120,16 @@ export function exerciseSharedLeft(name: string, open: () => Promise<LeavingReco
       await a.left.leave([one!])
       assert.deepEqual((await b.store.begin([{ notification: one! }])).refused, new Set())
       assert.deepEqual((await a.store.begin([{ notification: one! }])).refused, new Set([one!.id]))
+    })
+
+    test('leaves and gives what no process holds: it was accepted behind what is claimed', async (a, record) => {
+      const b = await record.join()
+      const [one, two] = [someNotification({ dueAt: epoch }), someNotification({ dueAt: epoch })]
+      await must(a.store, { accept: [one, two] })
+      assert.deepEqual(await b.left.take([nameOf(one, a.id)]), [one])
+      await a.left.leave([one, two])
+      assert.deepEqual(await a.store.claimDue(epoch + 1_000, 100), [])
+      assert.deepEqual(await b.left.take([nameOf(two, a.id)]), [two])
     })
 
     test('gives nothing for which a process has the right to send, and no right for what is left', async (a, record) => {

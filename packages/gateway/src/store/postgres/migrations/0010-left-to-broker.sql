@@ -1,7 +1,8 @@
 -- Notifications that are left to a broker: owner 0, which no claim sees and to which no right is given.
 CREATE INDEX live_left ON live (tenant, due_at) WHERE owner = 0;
 
--- Leaves rows of this member to the broker, in the versions asked for. It commits asynchronously: what a crash loses is
+-- Leaves rows that this member holds, or that are free (begin gives it the right for both), to the broker, in the versions
+-- asked for. It commits asynchronously: what a crash loses is
 -- still of its member, which finds it by its own sweep.
 CREATE FUNCTION leave_to_broker(my bigint, my_epoch int, asked json) RETURNS void LANGUAGE plpgsql
 SET jit = off SET plan_cache_mode = force_generic_plan
@@ -13,13 +14,14 @@ BEGIN
     SELECT l.id FROM (SELECT * FROM json_to_recordset(asked) AS x(id text, status smallint, rev int, due_at bigint,
         attempts int) ORDER BY id OFFSET 0) m
       CROSS JOIN LATERAL (SELECT l.id FROM live l WHERE l.id = m.id AND l.status = m.status AND l.rev = m.rev
-        AND l.due_at = m.due_at AND l.attempts = m.attempts AND l.owner + 0 = my AND l.begun_at IS NULL FOR UPDATE) l
+        AND l.due_at = m.due_at AND l.attempts = m.attempts AND (l.owner IS NULL OR l.owner + 0 = my) AND l.begun_at IS NULL FOR UPDATE) l
   )
   UPDATE live SET owner = 0, claim = NULL FROM mine WHERE live.id = mine.id;
 END $$;
 
 -- Gives rows to this member that are left to the broker, that the member `held_by` holds which published the message, or
--- that this member holds itself, because the answer to an earlier take was lost. It commits synchronously: the message is removed from its queue behind the answer.
+-- that this member holds itself, because the answer to an earlier take was lost, or that are free: whoever claims them
+-- first has them. It commits synchronously: the message is removed from its queue behind the answer.
 CREATE FUNCTION take_left(my bigint, my_epoch int, asked json) RETURNS TABLE (taken json) LANGUAGE plpgsql
 SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -31,7 +33,7 @@ BEGIN
         attempts int, held_by bigint) ORDER BY id OFFSET 0) m
       CROSS JOIN LATERAL (SELECT l.id FROM live l WHERE l.id = m.id AND l.status = m.status AND l.rev = m.rev
         AND l.due_at = m.due_at AND l.attempts = m.attempts AND l.begun_at IS NULL
-        AND l.owner + 0 IN (0, my, m.held_by) FOR UPDATE) l
+        AND (l.owner IS NULL OR l.owner + 0 IN (0, my, m.held_by)) FOR UPDATE) l
   ), done AS (
     UPDATE live SET owner = my, claim = NULL FROM found WHERE live.id = found.id RETURNING live.id
   )
