@@ -103,7 +103,8 @@ export async function runGateways(seed: number, options: FleetRunOptions): Promi
   function ambush(own: SimProcess, requests: readonly RightRequest[], tookMs: number): void {
     const index = ambushes.findIndex(({ at }) => at <= world.elapsed())
     const first = requests[0]?.notification
-    if (index < 0 || first === undefined) return
+    // Faults are over with the traffic.
+    if (index < 0 || first === undefined || world.elapsed() > settings.trafficMs) return
     const [{ name, forMs, order, isBeforeAnswer }] = ambushes.splice(index, 1) as [(typeof ambushes)[0]]
     if (without.has(name)) return
     faults.struck.add(name)
