@@ -9,7 +9,6 @@ import { test } from 'node:test'
 import { testSeed } from '../harness.ts'
 import { runFleet } from './fleet.ts'
 import { sabotages } from './sabotages.ts'
-import { steps } from './steps.ts'
 
 const seeds = 60
 test(`${seeds} seeds of kills, delays and failures at every port break no invariant`, async (t) => {
@@ -36,13 +35,5 @@ test('each sabotage fits the line of the source that it replaces', () => {
     const source = readFileSync(new URL(`../../src/${file}`, import.meta.url), 'utf8')
     assert.equal(source.split(from).length, 2, `${name}: ${file} has the line once`)
     assert.notEqual(from, to, name)
-  }
-})
-
-test('each step on real engines is a proof or names a test, and its figures are read there', () => {
-  for (const { name, file, env = {} } of steps) {
-    if (file === undefined) continue
-    const source = readFileSync(new URL(`../${file}`, import.meta.url), 'utf8')
-    for (const variable of Object.keys(env)) assert.ok(source.includes(variable), `${name}: ${variable}`)
   }
 })

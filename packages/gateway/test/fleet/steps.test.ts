@@ -1,15 +1,20 @@
 /** The proofs of a fleet on real engines can be started: their tests are there, and their engines are known. */
 import assert from 'node:assert/strict'
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { engines } from '../../../../scripts/services/engines.ts'
 import { steps } from './steps.ts'
 
 test('each proof of a fleet has a name of its own, engines that can be started, and a test where it names one', () => {
   assert.equal(new Set(steps.map(({ name }) => name)).size, steps.length)
-  for (const { name, file, engines: wanted } of steps) {
+  for (const { name, file, engines: wanted, env = {} } of steps) {
     const path = file?.replace('*.test.ts', '') ?? ''
     assert.ok(existsSync(new URL(`../${path}`, import.meta.url)), `${name}: ${file}`)
+    // What the step asks for is read by its test.
+    if (path.endsWith('.ts')) {
+      const source = readFileSync(new URL(`../${path}`, import.meta.url), 'utf8')
+      for (const variable of Object.keys(env)) assert.ok(source.includes(variable), `${name}: ${variable}`)
+    }
     for (const engine of wanted) assert.ok(engine in engines, `${name}: ${engine}`)
   }
 })
