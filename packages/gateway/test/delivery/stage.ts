@@ -50,7 +50,7 @@ export interface StageOptions {
   /** Instants before which the limits admit no send, ms after the start, by id. @defaultValue none */
   readonly limits?: Readonly<Record<string, number>>
   /** Runs while the limits are asked; it may return how old their answers are when they arrive, ms. */
-  readonly whileFiring?: (ids: readonly string[]) => void | Promise<number | void>
+  readonly whileFiring?: (ids: readonly string[]) => unknown
   /** Reads a recipient. @defaultValue a recipient without preferences */
   readonly find?: (id: string) => Promise<Recipient | null>
   /** Releasing a slot of the limits fails. */
@@ -156,7 +156,8 @@ export async function createStage(t: TestContext, options: StageOptions = {}): P
     async fire(requests: readonly Pick<ReservationRequest, 'notification'>[]) {
       const ids = requests.map(({ notification: { id } }) => id)
       fired.push(ids)
-      const ageMs = (await options.whileFiring?.(ids)) ?? 0
+      const age = await options.whileFiring?.(ids)
+      const ageMs = typeof age === 'number' ? age : 0
       return ids.map((id) => {
         const at = start + (limits[id] ?? 0)
         const now = clock.now() - ageMs

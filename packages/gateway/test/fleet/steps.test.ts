@@ -10,7 +10,7 @@ test('each proof of a fleet has a name of its own, engines that can be started, 
   for (const { name, file, engines: wanted, env = {} } of steps) {
     const path = file?.replace('*.test.ts', '') ?? ''
     assert.ok(existsSync(new URL(`../${path}`, import.meta.url)), `${name}: ${file}`)
-    // What the step asks for is read by its test.
+    // The test reads the variables that the step sets.
     if (path.endsWith('.ts')) {
       const source = readFileSync(new URL(`../${path}`, import.meta.url), 'utf8')
       for (const variable of Object.keys(env)) assert.ok(source.includes(variable), `${name}: ${variable}`)
