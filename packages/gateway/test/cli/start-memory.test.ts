@@ -1,7 +1,8 @@
-/** Threads have smaller young generations than the gateway's own heap; this test shows that they keep them. */
+/** The growth of the heap between two collections, and the young generations of threads, which are smaller. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
+import { growthPercent } from '../../src/cli/start-memory.ts'
 
 const program = `
 import { Worker } from 'node:worker_threads'
@@ -25,4 +26,15 @@ test('a thread keeps its own bound of the young generation in a process that has
   const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' })
   const mebibytes = Number(stdout) / 2 ** 20
   assert.ok(mebibytes > 0 && mebibytes <= 12, `${mebibytes} MiB ${stderr}`)
+})
+
+test('a heap of which little lives may grow to several times of it, one of which much lives by a third', () => {
+  const growths = [40, 60, 100, 125, 150, 300].map((liveMib) => growthPercent(liveMib, 8_192))
+  assert.deepEqual(growths, [720, 386, 120, 40, 30, 30])
+  for (const liveMib of [20, 40, 60, 100, 150])
+    assert.ok(liveMib * (1 + growthPercent(liveMib, 8_192) / 100) <= 400, `${liveMib} MiB`)
+})
+
+test('a heap in a container of 512 MiB may grow by a third', () => {
+  assert.equal(growthPercent(40, 512), 30)
 })
