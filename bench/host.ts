@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { getHeapSpaceStatistics, getHeapStatistics, type HeapInfo } from 'node:v8'
 import type { Worker } from 'node:worker_threads'
-import { giveBackStartMemory } from '../packages/gateway/src/cli/start-memory.ts'
+import { giveBackMemory } from '../packages/gateway/src/cli/start-memory.ts'
 import { answer } from './process.ts'
 
 /** The interface of a contestant. A module of contestants/ exports `open`. */
@@ -119,7 +119,7 @@ answer(
   {
     threads,
     composition,
-    collect: giveBackStartMemory,
+    collect: giveBackMemory,
     port: () => contestant.port,
     cost(): Cost {
       const { user, system } = process.cpuUsage()

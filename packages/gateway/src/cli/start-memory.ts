@@ -4,43 +4,67 @@
  * `collectEarlier` limits the growth of the heap between two collections. V8 lets the heap grow to several
  * times of what lives in it before it collects all of it, and keeps the pages: the more lives in it, the more.
  *
- * `giveBackStartMemory` gives back the memory that only the start needed. While a process loads, V8 sees that
- * nearly everything stays, makes its young generation as large as it may be, and keeps it as long as little
- * happens: 27 of the 145 MB of an idle gateway. One collection that gives back all it can costs some 100 ms,
- * once.
+ * `giveBackMemory` gives back the memory that only the start needed, or a time of much work. While a process loads, V8
+ * sees that nearly everything stays, makes its young generation as large as it may be, and keeps it as long as little
+ * happens: 27 of the 145 MB of an idle gateway. One collection that gives back all it can costs some 100 ms.
  */
 import { totalmem } from 'node:os'
-import { constants, PerformanceObserver } from 'node:perf_hooks'
+import { constants, PerformanceObserver, performance } from 'node:perf_hooks'
 import { getHeapStatistics, setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
 type Collect = (how: { type: 'major'; flavor: 'last-resort'; execution: 'sync' }) => void
 
-/** The growth between two collections where much lives, percent. */
+/** The growth between two collections where much lives, and where little lives, percent. */
 const growthMinPercent = 30
+const growthMaxPercent = 400
 /** The heap with its garbage takes at most this less 1.8 times of what lives, where little lives, MiB. */
 const budgetMaxMib = 400
 
 /**
  * The growth of the heap that V8 allows before it collects all of it, percent. A collection takes both of two cores 140 ms,
  * in which everybody waits: at 30 %, one each 1.3 s at 2,600 messages a second, the 99th percentile was 42 to 106 ms, with
- * this growth 10 to 17 ms in four of five rounds (bench/bounds.md). The more lives, because many wait, the less is garbage.
+ * this growth 10 to 13 ms (bench/bounds.md). The more lives, because many wait, the less is garbage.
  *
  * @param memoryMib the memory of the machine, or of the container that limits this process
  */
 export function growthPercent(liveMib: number, memoryMib: number): number {
   const budgetMib = Math.min(budgetMaxMib, memoryMib / 8)
-  return Math.max(growthMinPercent, Math.trunc((budgetMib / liveMib - 2.8) * 100))
+  const percent = Math.trunc((budgetMib / liveMib - 2.8) * 100)
+  return Math.min(growthMaxPercent, Math.max(growthMinPercent, percent))
 }
 
-export function collectEarlier(): void {
+/** A process rests while its event loop is in use for less than this share of the time between two looks. */
+const restShare = 0.05
+
+/**
+ * Lets the heap grow, and gives its garbage back once when the process rests after work.
+ *
+ * @param everyMs time between two looks whether the process rests
+ * @returns stops the looks
+ */
+export function collectEarlier(everyMs = 10_000): () => void {
   allowGrowth()
-  new PerformanceObserver((entries) => {
+  const collections = new PerformanceObserver((entries) => {
     if (entries.getEntries().some(isMajor)) allowGrowth()
-  }).observe({ entryTypes: ['gc'] })
+  })
+  collections.observe({ entryTypes: ['gc'] })
+  let before = performance.eventLoopUtilization()
+  let hasWorked = false
+  const looks = setInterval(() => {
+    const { utilization } = performance.eventLoopUtilization(before)
+    before = performance.eventLoopUtilization()
+    const rests = utilization < restShare
+    if (rests && hasWorked) giveBackMemory()
+    hasWorked = !rests
+  }, everyMs).unref()
   // The main heap exists already, with the launcher's bound. For threads the flag would outweigh
   // `resourceLimits`: 32 MiB for 4.
   setFlagsFromString('--max-semi-space-size=0')
+  return () => {
+    collections.disconnect()
+    clearInterval(looks)
+  }
 }
 
 /** V8 reads the flag whenever it has collected the whole heap. */
@@ -54,7 +78,7 @@ const isMajor = (entry: object): boolean =>
   (entry as { readonly detail: { readonly kind: number } }).detail.kind ===
   constants.NODE_PERFORMANCE_GC_MAJOR
 
-export function giveBackStartMemory(): void {
+export function giveBackMemory(): void {
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc') as Collect
   setFlagsFromString('--no-expose-gc')
