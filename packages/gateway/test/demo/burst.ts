@@ -87,7 +87,10 @@ export async function runBurst(options: BurstOptions): Promise<boolean> {
 }
 
 /** Starts an engine, unless the environment names one that runs. @throws {EngineMissing} with the way out */
-async function engineAt(name: 'kafka' | 'postgres' | 'redis', after: BurstOptions['after']): Promise<string> {
+async function engineAt(
+  name: 'kafka' | 'postgres' | 'rabbitmq' | 'redis',
+  after: BurstOptions['after'],
+): Promise<string> {
   const { env, start } = engines[name]!
   const named = process.env[env[0]]
   if (named !== undefined) return named
@@ -111,10 +114,13 @@ async function startGateways(
   say('PostgreSQL runs')
   const redis = await engineAt('redis', after)
   say('Redis runs')
+  const rabbitmq = await engineAt('rabbitmq', after)
+  say('RabbitMQ runs')
   const config = {
     store: `${postgres}${postgres.includes('?') ? '&' : '?'}schema=${run}`,
     // A machine that does all of this at once answers late.
     state: `${redis}?deadline=1s&prefix=${run}:`,
+    queue: rabbitmq,
     intake: [{ kafka, topic: run, group: run }],
     pools: {
       sms: {

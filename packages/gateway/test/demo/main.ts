@@ -10,7 +10,7 @@ import { runBurst } from './burst.ts'
 const recordsMax = 150_000
 
 const usage = `Usage: npm run demo -- burst [options]
-Starts PostgreSQL, Redis and Kafka, a sandbox as the provider, and gateways; writes a burst of records to a topic as
+Starts PostgreSQL, Redis, Kafka and RabbitMQ, a sandbox as the provider, and gateways; writes a burst of records to a topic as
 fast as the broker takes it, shows how it leaves, and ends with a table. A tenth of the accounts are blocked.
 The same in virtual time: npm run sim -- burst
 
@@ -18,7 +18,7 @@ The same in virtual time: npm run sim -- burst
   --accounts <number>  accounts of the provider, 10 calls a second each (500)
   --gateways <number>  gateways over one record (2)
 
-An engine that SLUICE_TEST_KAFKA, SLUICE_TEST_POSTGRES or SLUICE_TEST_REDIS names is used as it is.`
+An engine that SLUICE_TEST_KAFKA, SLUICE_TEST_POSTGRES, SLUICE_TEST_RABBITMQ or SLUICE_TEST_REDIS names is used as it is.`
 
 const { values, positionals } = readArguments(
   usage,

@@ -78,6 +78,7 @@ export function createOutgoingQueue(options: OutgoingOptions): OutgoingQueue {
     ledger,
     clock,
     publisher,
+    member: members.id,
     keep: (taken) => scheduler!.keep(taken),
     sendHere,
     prefetchOf,

@@ -14,6 +14,8 @@ export interface TakerOptions {
   readonly ledger: Pick<Ledger, 'live' | 'watch' | 'subscribe'>
   readonly clock: Pick<Clock, 'now' | 'at'>
   readonly publisher: Pick<Publisher, 'takeBack'>
+  /** The name of this process. */
+  readonly member: string
   /** Keeps taken notifications in memory until they have left. */
   readonly keep: (taken: readonly Notification[]) => void
   /** Sends notifications that this process holds already. */
@@ -154,7 +156,7 @@ export class Taker {
   }
 
   async #take(batch: readonly OutgoingDelivery[]): Promise<void> {
-    const { left, ledger, publisher, keep, sendHere, onError, clock } = this.#options
+    const { left, ledger, publisher, member, keep, sendHere, onError, clock } = this.#options
     const again: OutgoingDelivery[] = []
     let waitMs = 0
     const own: Notification[] = []
@@ -167,9 +169,10 @@ export class Taker {
         own.push(published)
         this.#note(published)
         ack()
-      } else if (ledger.live(message.id) !== undefined) {
+      } else if (ledger.live(message.id) !== undefined && message.from === member) {
         this.counts.superfluous += 1
         ack()
+        // Another process may hold on record what is in memory here: without its message it would be sent by neither.
       } else asked.push({ ...delivery, hasMoved: ledger.watch(message.id) })
     }
     if (own.length > 0) sendHere(own)
