@@ -248,6 +248,10 @@ export async function openRaw(url: string, bytes: string): Promise<{ socket: Soc
   return { socket, text: () => Buffer.concat(chunks).toString('latin1') }
 }
 
+/** Waits until a bare socket is closed; bytes that come behind its end are answered with a reset, which is no fault. */
+export const closed = (socket: Socket): Promise<void> =>
+  new Promise((resolve) => socket.once('close', () => resolve()))
+
 export const handshake = [
   'GET /ws HTTP/1.1',
   'Host: localhost',

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
 import { densest } from '../../harness.ts'
-import { handshake, openRaw, said, startSockets, until } from './client.ts'
+import { closed, handshake, openRaw, said, startSockets, until } from './client.ts'
 
 const range = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index)
 
@@ -218,7 +218,7 @@ test('a frame that never ends is cut off by the heartbeat', async () => {
   // The head of a masked text frame of 60,000 bytes, and then a byte now and then.
   socket.write(Buffer.from([0x81, 0xfe, 0xea, 0x60, 1, 2, 3, 4]))
   const dripping = setInterval(() => socket.write('x'), 50)
-  await once(socket, 'close')
+  await closed(socket)
   clearInterval(dripping)
 })
 

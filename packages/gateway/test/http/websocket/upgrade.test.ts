@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
-import { handshake, openRaw, said, startSockets, until } from './client.ts'
+import { closed, handshake, openRaw, said, startSockets, until } from './client.ts'
 
 const keyed = await startSockets({ tokens: { good: {}, other: { tenant: 'globex' } } })
 const keyless = await startSockets()
@@ -134,7 +134,7 @@ test('an upgrade that does not arrive in time is closed, and other connections a
   const { socket, text } = await openRaw(sockets.stub.url, `${handshake}\r\n`)
   const began = performance.now()
   const dripping = setInterval(() => socket.write('X-A: b\r\n'), 100)
-  await once(socket, 'close')
+  await closed(socket)
   clearInterval(dripping)
   assert.ok(performance.now() - began < 4_000)
   assert.match(text(), /^HTTP\/1\.1 408 /)
