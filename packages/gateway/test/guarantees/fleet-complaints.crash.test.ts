@@ -34,8 +34,8 @@ interface Accepted {
 
 const headers = { 'x-tenant-id': tenant }
 
-/** Asks until the answer is the expected one, ten seconds at most. */
-async function eventually<T>(ask: () => Promise<T>, expected: T, withinMs = 10_000): Promise<void> {
+/** Asks until the answer is the expected one. Two gateways that start beside others count some seconds later. */
+async function eventually<T>(ask: () => Promise<T>, expected: T, withinMs = 60_000): Promise<void> {
   let last: T | undefined
   for (const until = performance.now() + withinMs; performance.now() < until; await sleep(200)) {
     last = await ask()
