@@ -9,8 +9,8 @@
  */
 import { parseArgs } from 'node:util'
 import { RollingComplaints } from '../packages/gateway/src/admission/complaint-counts.ts'
-import type { ComplaintStage } from '../packages/gateway/src/complaint-reports.ts'
 import { nextStage } from '../packages/gateway/src/policy/complaint-guard.ts'
+import type { ComplaintStage } from '../packages/gateway/src/reports.ts'
 
 const { values } = parseArgs({
   options: {

@@ -4,15 +4,8 @@
  * asynchronous and takes many items at once, so that an engine across a network needs one round trip. Instants are epoch
  * milliseconds, durations milliseconds.
  */
-import type { Admission, AdmissionQuery, CountedQuery } from './admission-ports.ts'
 import type { BacklogSource } from './backlog-cell.ts'
 import type { CommitLookup, Conflict } from './conflict.ts'
-import type { DeliveryCounts } from './delivery-count-port.ts'
-import type { KeepsOutbox } from './delivery-log-port.ts'
-import type { Erasing } from './erasure-ports.ts'
-import type { FeedbackRecord } from './feedback-port.ts'
-import type { HoldRecord, HoldWrite } from './hold-ports.ts'
-import type { IntakeRecord } from './intake-port.ts'
 import type {
   Channel,
   Content,
@@ -30,18 +23,27 @@ import type {
   SharedContent,
   Status,
 } from './model.ts'
-import type { AccountRecord } from './provider-ports.ts'
-import type { RecipientReads, RecipientVersion } from './recipient-port.ts'
-import type { SendRights } from './send-right-port.ts'
-import type { Takeover } from './takeover-port.ts'
-import type { TimeLine } from './time-ports.ts'
+import type { KeepsOutbox } from './ports/delivery-log.ts'
+import type { FeedbackRecord } from './ports/feedback.ts'
+import type { Takeover } from './ports/fleet.ts'
+import type { HoldRecord, HoldWrite } from './ports/holds.ts'
+import type { IntakeRecord } from './ports/intake.ts'
+import type { Admission, AdmissionQuery, CountedQuery } from './ports/limiter.ts'
+import type { AccountRecord } from './ports/providers.ts'
+import type { Erasing, RecipientReads, RecipientVersion } from './ports/recipients.ts'
+import type { SendRights } from './ports/send-rights.ts'
+import type { TimeLine } from './ports/time.ts'
+import type { DeliveryCounts } from './ports/traffic.ts'
 
-export type { Admission, AdmissionQuery, Countable, CountedQuery } from './admission-ports.ts'
 export type { Conflict } from './conflict.ts'
-export type { ErasureResult, StoredRecipient } from './erasure-ports.ts'
-export type { HoldRecord, HoldWrite } from './hold-ports.ts'
+export type { HeldName, TakenOver, Takeover } from './ports/fleet.ts'
+export type { HoldRecord, HoldWrite } from './ports/holds.ts'
 export type {
+  Admission,
+  AdmissionQuery,
   Advance,
+  Countable,
+  CountedQuery,
   FingerprintHold,
   Firing,
   LimitRequest,
@@ -49,7 +51,7 @@ export type {
   Reservation,
   SlotRelease,
   Subject,
-} from './limit-ports.ts'
+} from './ports/limiter.ts'
 export type {
   Account,
   AccountRecord,
@@ -59,12 +61,10 @@ export type {
   Provider,
   SendResult,
   UseRecord,
-} from './provider-ports.ts'
-export type { RecipientKey } from './recipient-port.ts'
-export type { GivenRights, RightRequest } from './send-right-port.ts'
-export type { HeldName, TakenOver, Takeover } from './takeover-port.ts'
-export type { Clock, Random, TimeLine } from './time-ports.ts'
-export type { Claims, Tokens } from './token-ports.ts'
+} from './ports/providers.ts'
+export type { ErasureResult, RecipientKey, StoredRecipient } from './ports/recipients.ts'
+export type { GivenRights, RightRequest } from './ports/send-rights.ts'
+export type { Clock, Random, TimeLine } from './ports/time.ts'
 
 // ---- the store, the source of truth
 

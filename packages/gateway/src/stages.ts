@@ -15,6 +15,7 @@ import type {
   Status,
   TimelineEvent,
 } from './model.ts'
+import type { Occupancy, Room, TakenRoom } from './ports/tenants.ts'
 import type {
   Change,
   CommitResult,
@@ -28,8 +29,8 @@ import type {
   Store,
   StoredAnswer,
 } from './ports.ts'
-import type { Occupancy, Room, TakenRoom } from './room-port.ts'
 
+export type { Room } from './ports/tenants.ts'
 export type {
   AccountChanged,
   AccountDetails,
@@ -44,8 +45,7 @@ export type {
   PoolReport,
   PoolsView,
   WindowUse,
-} from './pool-reports.ts'
-export type { Room } from './room-port.ts'
+} from './reports.ts'
 
 export interface Caller {
   readonly tenant: string

@@ -1,5 +1,5 @@
 /** Hints among processes that are composed in one process of Node: one gateway alone, or those of a simulation. */
-import type { Hint, Notifier } from '../notifier-port.ts'
+import type { Hint, Notifier } from '../ports/fleet.ts'
 
 export interface LocalHints {
   /** Adds a process. */

@@ -1,5 +1,5 @@
 /** The members of a gateway that is alone with its store: this process, which does every chore until it stops. */
-import type { Members } from '../member-port.ts'
+import type { Members } from '../ports/fleet.ts'
 import type { Clock, Random } from '../ports.ts'
 
 export function createOneMember(random: Pick<Random, 'id'>, clock: Pick<Clock, 'now'>): Members {

@@ -3,7 +3,7 @@
  * moves by buckets: the oldest one leaves as a whole when its end is out of the window, so that an event counts for the
  * window and at most a 168th of it longer (an hour of seven days). Departures of the last hour are counted by minute.
  */
-import type { ComplaintCounts } from '../complaint-reports.ts'
+import type { ComplaintCounts } from '../reports.ts'
 
 /** Buckets of a window: 1.3 KiB for each tenant and category. */
 const bucketsPerWindow = 168

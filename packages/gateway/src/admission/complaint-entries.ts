@@ -1,6 +1,6 @@
 /** The categories of tenants that the complaint guard counts, bounded in number, and what it reports of each. */
-import type { ComplaintReport, ComplaintStage } from '../complaint-reports.ts'
 import { type ComplaintRules, complaintBound, departureShare } from '../policy/complaint-guard.ts'
+import type { ComplaintReport, ComplaintStage } from '../reports.ts'
 import { RollingComplaints } from './complaint-counts.ts'
 import type { CountedEvents, RecordedCounts } from './complaint-record.ts'
 import type { DepartureLine } from './departure-line.ts'

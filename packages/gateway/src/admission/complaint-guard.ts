@@ -6,8 +6,6 @@
  */
 
 import { waitingReason } from '../backlog-cell.ts'
-import type { ComplaintChange, ComplaintReport, ComplaintStage } from '../complaint-reports.ts'
-import type { FeedbackRecord } from '../feedback-port.ts'
 import { isFinal, type Notification } from '../model.ts'
 import {
   type ComplaintRules,
@@ -17,7 +15,9 @@ import {
   nextStage,
 } from '../policy/complaint-guard.ts'
 import type { Policy } from '../policy/policy.ts'
+import type { FeedbackRecord } from '../ports/feedback.ts'
 import type { Clock, Store } from '../ports.ts'
+import type { ComplaintChange, ComplaintReport, ComplaintStage } from '../reports.ts'
 import type { Happening, Ledger, RecipientLimiter } from '../stages.ts'
 import { RollingComplaints } from './complaint-counts.ts'
 import {

@@ -3,10 +3,10 @@
  * of a category.
  */
 import { waitingReason } from '../backlog-cell.ts'
-import type { DeliveredCount } from '../delivery-count-port.ts'
-import type { FeedbackRecord } from '../feedback-port.ts'
 import type { Notification } from '../model.ts'
 import type { ComplaintRules } from '../policy/complaint-guard.ts'
+import type { FeedbackRecord } from '../ports/feedback.ts'
+import type { DeliveredCount } from '../ports/traffic.ts'
 import type { Store } from '../ports.ts'
 import { bucketMsOf } from './complaint-counts.ts'
 

@@ -5,7 +5,7 @@
  */
 
 import { SluiceError } from '../errors.ts'
-import type { Notifier } from '../notifier-port.ts'
+import type { Notifier } from '../ports/fleet.ts'
 import type { Clock, Store } from '../ports.ts'
 import type { Contents } from '../stages.ts'
 import type { RecipientCache } from './recipient-cache.ts'

@@ -4,10 +4,10 @@
  * stages and writes them, and the others follow what is on record. So all have the same counts and the same stages, and
  * whoever takes over the role goes on from both.
  */
-import type { DeliveryTotal, DeliveryTotals } from '../delivery-count-port.ts'
-import type { FeedbackRecord } from '../feedback-port.ts'
-import type { Members } from '../member-port.ts'
 import type { ComplaintRules } from '../policy/complaint-guard.ts'
+import type { FeedbackRecord } from '../ports/feedback.ts'
+import type { Members } from '../ports/fleet.ts'
+import type { DeliveryTotal, DeliveryTotals } from '../ports/traffic.ts'
 import type { Clock, Store } from '../ports.ts'
 import { bucketMsOf } from './complaint-counts.ts'
 import { complaintKey, type Growth } from './complaint-entries.ts'

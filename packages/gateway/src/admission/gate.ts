@@ -6,8 +6,8 @@
  */
 
 import type { Channel } from '../model.ts'
-import type { Notifier } from '../notifier-port.ts'
 import type { Policy } from '../policy/policy.ts'
+import type { Notifier } from '../ports/fleet.ts'
 import type { Clock, LimitState, Random, Store } from '../ports.ts'
 import type { Contents, Gate, Ledger, RecipientLimiter, Scheduler } from '../stages.ts'
 import { createAdmission } from './admit-undecided.ts'

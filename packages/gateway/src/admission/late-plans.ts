@@ -6,9 +6,9 @@
  * state; where several processes share it, the one that meets the refusal plans for all.
  */
 import type { RestoredEntry } from '@sluice/limits'
-import type { HeldMove, KnownEntries, LateSubject, PlanLate, SubjectEntries } from '../late-port.ts'
 import type { Notification } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
+import type { HeldMove, KnownEntries, LateSubject, PlanLate, SubjectEntries } from '../ports/limiter.ts'
 import type { Clock, Store, Subject } from '../ports.ts'
 import type { Ledger, Recipients } from '../stages.ts'
 import { createHeldInstants } from './held-instant.ts'

@@ -5,8 +5,8 @@
 import { boundFor } from '../bounds.ts'
 import { concernsAll, SluiceError } from '../errors.ts'
 import { type Channel, type DeadCause, deadCauses, type Notification } from '../model.ts'
+import type { TakenRoom } from '../ports/tenants.ts'
 import type { DeadLetterQuery, Store } from '../ports.ts'
-import type { TakenRoom } from '../room-port.ts'
 import type { Ledger, RedriveLeft, RedriveRequest, RedriveResult } from '../stages.ts'
 import { withUndo } from '../undo.ts'
 

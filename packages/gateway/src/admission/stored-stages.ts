@@ -2,8 +2,8 @@
  * The stages of the complaint guard on record: each is a hold of notifications under a name that no operator can give, and
  * what it needs besides stands in its words as JSON.
  */
-import type { ComplaintStage } from '../complaint-reports.ts'
 import { complaintHoldPrefix, type HoldRecord, type HoldWrite } from '../ports.ts'
+import type { ComplaintStage } from '../reports.ts'
 import type { Ledger } from '../stages.ts'
 
 export interface StoredStage {

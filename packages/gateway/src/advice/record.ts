@@ -2,9 +2,9 @@
  * Makes observations of a record: each recipient and week is one observation of so many delivered messages, which
  * engaged where one of them was opened or clicked, and churned where one of them brought an unsubscribe or a complaint.
  */
-import type { FeedbackType } from '../feedback-port.ts'
 import type { Channel, Notification } from '../model.ts'
-import type { TrafficSource } from '../traffic-port.ts'
+import type { FeedbackType } from '../ports/feedback.ts'
+import type { TrafficSource } from '../ports/traffic.ts'
 import type { Observation } from './observations.ts'
 
 interface RecordedOptions {

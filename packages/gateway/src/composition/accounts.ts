@@ -4,7 +4,7 @@
  */
 import type { PoolConfig } from '../config/config.ts'
 import type { Pool, PoolOptions } from '../delivery/pools/pool.ts'
-import type { Members, Role } from '../member-port.ts'
+import type { Members, Role } from '../ports/fleet.ts'
 import type { Store, UseRecord } from '../ports.ts'
 import type { Fleet } from './fleet-parts.ts'
 

@@ -1,6 +1,6 @@
 /** Composes the alerts of the complaint guard: one when a category pauses, and one when it goes on. */
-import type { ComplaintChange } from '../complaint-reports.ts'
 import type { Alerts } from '../ports.ts'
+import type { ComplaintChange } from '../reports.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 
 export function createComplaintAlerts(

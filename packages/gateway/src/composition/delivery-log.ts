@@ -1,7 +1,7 @@
 /** Composes the delivery log: the writer that brings changes of state from the outbox of the store to Cassandra. */
 import type { CassandraConfig, Config } from '../config/config.ts'
-import type { DeliveryLog } from '../delivery-log-port.ts'
 import { createDeliveryLogWriter, type DeliveryLogWriter } from '../ledger/delivery-log-writer.ts'
+import type { DeliveryLog } from '../ports/delivery-log.ts'
 import type { Clock, Store } from '../ports.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 

@@ -3,14 +3,10 @@ import type { RedisLimitsOptions } from '../adapters/state/redis/redis-limits.ts
 import type { PublishRate, RedisPublishRateOptions } from '../adapters/state/redis/redis-publish-rate.ts'
 import type { RedisThrottleOptions } from '../adapters/state/redis/redis-throttle.ts'
 import type { FleetAccounts, FleetAccountsOptions } from '../delivery/accounts/fleet-accounts.ts'
-import type { Members } from '../member-port.ts'
-import type { Notifier } from '../notifier-port.ts'
 import type { StateHealth } from '../observability/state-health.ts'
-import type { Once } from '../once-port.ts'
-import type { Peers } from '../peer-port.ts'
+import type { Members, Notifier, Once, Peers } from '../ports/fleet.ts'
+import type { RoomState, ThrottleState } from '../ports/tenants.ts'
 import type { LimitState, Store } from '../ports.ts'
-import type { RoomState } from '../room-port.ts'
-import type { ThrottleState } from '../throttle-port.ts'
 
 /** Limiter state that several gateways share. */
 export interface SharedState {

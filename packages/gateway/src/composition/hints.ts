@@ -2,8 +2,7 @@
 import type { ComplaintGuard } from '../admission/complaint-guard.ts'
 import type { RecipientCache } from '../admission/recipient-cache.ts'
 import type { KeptHolds } from '../ledger/operator-holds.ts'
-import type { Members } from '../member-port.ts'
-import type { Notifier } from '../notifier-port.ts'
+import type { Members, Notifier } from '../ports/fleet.ts'
 import type { Clock } from '../ports.ts'
 
 export interface FollowedHints {

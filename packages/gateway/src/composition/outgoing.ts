@@ -1,6 +1,6 @@
 /** Composes the queue with RabbitMQ in front of it; without RabbitMQ the queue of this process is the whole. */
 import { type Config, tenantOf } from '../config/config.ts'
-import type { LeftToBroker, OutgoingQueues } from '../outgoing-port.ts'
+import type { LeftToBroker, OutgoingQueues } from '../ports/outgoing.ts'
 import type { Queue, Store } from '../ports.ts'
 import { createLocalLeft } from '../scheduler/outgoing/local-left.ts'
 import { createOutgoingQueue, type OutgoingQueue } from '../scheduler/outgoing/outgoing.ts'

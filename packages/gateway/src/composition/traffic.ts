@@ -1,9 +1,9 @@
 /** Opens the record of a configuration to read its traffic, beside the gateway that writes it. */
 import type { StoreConfig } from '../config/config.ts'
 import { SluiceError } from '../errors.ts'
+import type { TrafficSource } from '../ports/traffic.ts'
 import { inMemory } from '../store/sqlite/database.ts'
 import { openSqliteTraffic } from '../store/sqlite/traffic-source.ts'
-import type { TrafficSource } from '../traffic-port.ts'
 
 export { trafficOf } from '../store/store-traffic.ts'
 

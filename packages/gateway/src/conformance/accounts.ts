@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { parseWindow, type Window } from '@sluice/limits'
-import type { AccountChange, AccountState } from '../account-port.ts'
+import type { AccountChange, AccountState } from '../ports/accounts.ts'
 import type { SendResult } from '../ports.ts'
 import { seeded } from './store/sample.ts'
 

@@ -1,7 +1,7 @@
 /** The conformance suite of the delivery log's port: `exerciseDeliveryLog` runs it against any log that `open` gives. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { DeliveryLog, LoggedEvents, LogRecord } from '../delivery-log-port.ts'
+import type { DeliveryLog, LoggedEvents, LogRecord } from '../ports/delivery-log.ts'
 
 export interface OpenedLog {
   readonly log: DeliveryLog

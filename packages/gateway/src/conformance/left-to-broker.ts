@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { advance, type Notification } from '../model.ts'
-import { type LeftToBroker, type OutgoingMessage, outgoingVersion } from '../outgoing-port.ts'
+import { type LeftToBroker, type OutgoingMessage, outgoingVersion } from '../ports/outgoing.ts'
 import type { Store } from '../ports.ts'
 import { epoch, someNotification } from './store/sample.ts'
 import { ids, must } from './store/suite.ts'

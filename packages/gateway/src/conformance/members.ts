@@ -1,7 +1,7 @@
 /** The conformance suite of the port that knows the processes of a fleet: `exerciseMembers` runs it on any adapter. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { Members, Role } from '../member-port.ts'
+import type { Members, Role } from '../ports/fleet.ts'
 
 const roles: readonly Role[] = ['retention', 'orphans', 'redrive:email', 'redrive:sms']
 

@@ -1,7 +1,7 @@
 /** The conformance suite of the port for hints between processes: `exerciseNotifier` runs it on any adapter. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { Hint, Notifier } from '../notifier-port.ts'
+import type { Hint, Notifier } from '../ports/fleet.ts'
 
 const hint: Hint = { topic: 'recipient', tenant: 'acme', recipient: 'user-1' }
 

@@ -1,7 +1,7 @@
 /** The conformance suite of the port that knows requests in progress: `exerciseOnce` runs it against any adapter. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { Once, OnceKey } from '../once-port.ts'
+import type { Once, OnceKey } from '../ports/fleet.ts'
 
 const request: OnceKey = { tenant: 'acme', module: 'shop', method: 'POST', path: '/notifications', key: 'k1' }
 

@@ -5,7 +5,12 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, it } from 'node:test'
-import type { OutgoingDelivery, OutgoingListener, OutgoingMessage, OutgoingQueues } from '../outgoing-port.ts'
+import type {
+  OutgoingDelivery,
+  OutgoingListener,
+  OutgoingMessage,
+  OutgoingQueues,
+} from '../ports/outgoing.ts'
 
 export interface OutgoingBroker {
   /** Opens queues of at most `lengthMax` ready messages. */

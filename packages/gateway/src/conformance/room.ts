@@ -1,7 +1,7 @@
 /** The conformance suite of the port that counts the room of tenants: `exerciseRoom` runs it on any state. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { Room, RoomState, RoomTaken, TenantBounds } from '../room-port.ts'
+import type { Room, RoomState, RoomTaken, TenantBounds } from '../ports/tenants.ts'
 
 const bounds: TenantBounds = { queueMax: 10, waitingMax: 5, bytesMax: 1_000 }
 const room = (more: Partial<Room>): Room => ({ queue: 0, critical: 0, waiting: 0, ...more })

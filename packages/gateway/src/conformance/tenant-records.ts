@@ -5,8 +5,8 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import { advance, type Job } from '../model.ts'
+import type { TenantRecords } from '../ports/tenants.ts'
 import type { Store } from '../ports.ts'
-import type { TenantRecords } from '../tenant-record-port.ts'
 import { epoch, someNotification } from './store/sample.ts'
 
 const tenant = 'acme'

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { parseWindow, type Window } from '@sluice/limits'
-import type { ThrottleRequest, ThrottleState } from '../throttle-port.ts'
+import type { ThrottleRequest, ThrottleState } from '../ports/tenants.ts'
 
 export interface OpenThrottle {
   readonly state: ThrottleState

@@ -4,10 +4,10 @@
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { FeedbackEvent } from '../feedback-port.ts'
 import { advance, type Notification } from '../model.ts'
+import type { FeedbackEvent } from '../ports/feedback.ts'
+import type { TrafficQuery, TrafficSource } from '../ports/traffic.ts'
 import type { Store } from '../ports.ts'
-import type { TrafficQuery, TrafficSource } from '../traffic-port.ts'
 import { epoch, someNotification } from './store/sample.ts'
 
 export interface OpenTraffic {

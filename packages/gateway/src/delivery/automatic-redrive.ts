@@ -5,8 +5,8 @@
  * priority: they are ahead of all others in the queue as well.
  */
 import { isUnserved } from '../bounds.ts'
-import type { Members } from '../member-port.ts'
 import { advance, type DeadCause, type Move, type Notification, type Priority, priorities } from '../model.ts'
+import type { Members } from '../ports/fleet.ts'
 import type { Clock, Queue, Store } from '../ports.ts'
 import type { Ledger, Scheduler } from '../stages.ts'
 import type { Route } from './pools/route.ts'

@@ -5,8 +5,8 @@
  * A lease lasts until its result is committed, so calls in flight are bounded by the accounts' concurrency.
  */
 
-import type { Members } from '../member-port.ts'
 import type { DeadCause, Notification } from '../model.ts'
+import type { Members } from '../ports/fleet.ts'
 import type { Clock, Queue, Random, Store } from '../ports.ts'
 import type { Contents, Ledger, RecipientLimiter, Recipients, Scheduler } from '../stages.ts'
 import { createAttempts } from './attempt.ts'

@@ -1,5 +1,5 @@
 /** Computes retry delays: the provider's Retry-After, or exponential backoff with full jitter. Pure. */
-import type { RetryAfter } from '../account-port.ts'
+import type { RetryAfter } from '../ports/accounts.ts'
 import type { SendResult } from '../ports.ts'
 
 export interface RetryPolicy {

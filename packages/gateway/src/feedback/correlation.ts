@@ -1,5 +1,5 @@
 /** Finds the notifications that reports are about, many at once. */
-import type { FeedbackRecord, ReportedNotification } from '../feedback-port.ts'
+import type { FeedbackRecord, ReportedNotification } from '../ports/feedback.ts'
 import type { Clock } from '../ports.ts'
 import type { Report, Reporter } from './report.ts'
 import { type SentKeys, sentForMs } from './sent-keys.ts'

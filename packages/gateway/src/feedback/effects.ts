@@ -1,7 +1,7 @@
 /** Decides what an event changes at its recipient: an opt-out, or an address that is invalid from now on. Pure. */
-import type { ReportedNotification } from '../feedback-port.ts'
 import { addressField, type Recipient } from '../model.ts'
 import { address, isSameAddress, withInvalid, withOptOut } from '../policy/preferences.ts'
+import type { ReportedNotification } from '../ports/feedback.ts'
 import { pseudonymPrefix } from '../ports.ts'
 import { cleanDetail, type Report } from './report.ts'
 

@@ -6,18 +6,18 @@
  */
 import { createHash } from 'node:crypto'
 import { SluiceError } from '../errors.ts'
-import type {
-  FeedbackEvent,
-  FeedbackHappening,
-  FeedbackRecord,
-  FeedbackSource,
-  FeedbackType,
-  NotificationName,
-  ReportedNotification,
-  WaitingReport,
-} from '../feedback-port.ts'
-import { feedbackTypes } from '../feedback-port.ts'
 import type { Recipient } from '../model.ts'
+import {
+  type FeedbackEvent,
+  type FeedbackHappening,
+  type FeedbackRecord,
+  type FeedbackSource,
+  type FeedbackType,
+  feedbackTypes,
+  type NotificationName,
+  type ReportedNotification,
+  type WaitingReport,
+} from '../ports/feedback.ts'
 import type { Clock } from '../ports.ts'
 import type { Correlate, ReportBy } from './correlation.ts'
 import { changeOf, type RecipientChange } from './effects.ts'

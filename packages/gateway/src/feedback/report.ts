@@ -1,7 +1,7 @@
 /** A report of one event, as a caller or a provider's webhook gives it: not correlated to a notification yet. */
 import { createHash } from 'node:crypto'
-import type { FeedbackType } from '../feedback-port.ts'
 import type { Channel } from '../model.ts'
+import type { FeedbackType } from '../ports/feedback.ts'
 
 export interface Report {
   readonly type: FeedbackType

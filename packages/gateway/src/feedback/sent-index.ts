@@ -3,8 +3,8 @@
  * correlated. It listens at the providers' answers and writes in batches beside the commits: a kill loses what was
  * sent in the last 50 ms, and that is then found by its notification id alone.
  */
-import type { FeedbackRecord, SentRecord } from '../feedback-port.ts'
 import { addressField, type Channel } from '../model.ts'
+import type { FeedbackRecord, SentRecord } from '../ports/feedback.ts'
 import type { Account, Clock, Message, Provider, SendResult } from '../ports.ts'
 import type { SentKeys } from './sent-keys.ts'
 

@@ -5,7 +5,8 @@
  */
 import { hash } from 'node:crypto'
 import { SluiceError } from '../errors.ts'
-import type { Claims, Clock, Tokens } from '../ports.ts'
+import type { Claims, Tokens } from '../ports/tokens.ts'
+import type { Clock } from '../ports.ts'
 import { type Authenticate, type Identity, isName, nameMax, type WithHeaders } from './identity.ts'
 import { aheadOf } from './wall-time.ts'
 

@@ -2,8 +2,8 @@
  * Pages of dead letters: notifications, the oldest first, and behind them the records of topics that could not be
  * accepted, in the order of keeping. A record has no channel and no recipient: it could not be read.
  */
-import type { IntakeRecord, PoisonRecord } from '../intake-port.ts'
 import type { Notification } from '../model.ts'
+import type { IntakeRecord, PoisonRecord } from '../ports/intake.ts'
 import type { DeadLetterQuery, Page, Store } from '../ports.ts'
 import { iso } from './answer.ts'
 

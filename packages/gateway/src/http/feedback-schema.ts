@@ -1,7 +1,7 @@
 /** The schemas of feedback: what a caller's own system reports. */
 import { type Static, Type } from '@sinclair/typebox'
-import { feedbackTypes } from '../feedback-port.ts'
 import { channels } from '../model.ts'
+import { feedbackTypes } from '../ports/feedback.ts'
 import { instant, oneOf, text } from './schema.ts'
 
 /** Events of one request at most. */

@@ -4,7 +4,7 @@
  * notification come in their order, whichever process made them.
  */
 import { revisionOf } from '../model.ts'
-import type { Peers } from '../peer-port.ts'
+import type { Peers } from '../ports/fleet.ts'
 import type { Clock } from '../ports.ts'
 import type { Happening, Ledger } from '../stages.ts'
 

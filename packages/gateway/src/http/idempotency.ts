@@ -1,11 +1,11 @@
 /**
  * Idempotency-Key: a repeated request gets the answer of the first. A repetition is found in three places:
- * among the requests in progress (once-port.ts), on record, and in the commit itself, which refuses a key
+ * among the requests in progress (ports/fleet.ts), on record, and in the commit itself, which refuses a key
  * that another process has just written.
  */
 import type { FastifyRequest } from 'fastify'
 import { SluiceError } from '../errors.ts'
-import type { Once } from '../once-port.ts'
+import type { Once } from '../ports/fleet.ts'
 import type { AnswerKey, Clock, Store, StoredAnswer } from '../ports.ts'
 import { hashOf } from './body-parser.ts'
 import type { Identity } from './identity.ts'

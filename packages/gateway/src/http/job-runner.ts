@@ -7,9 +7,8 @@
  */
 import { encodingOf, type SharedContent } from '../content.ts'
 import { damagedRowOf, SluiceError } from '../errors.ts'
-import type { Members } from '../member-port.ts'
-import type { Draft, Job } from '../model.ts'
-import { pendingOf } from '../model.ts'
+import { type Draft, type Job, pendingOf } from '../model.ts'
+import type { Members } from '../ports/fleet.ts'
 import { type Clock, type JobWork, pseudonymPrefix, type Store } from '../ports.ts'
 import type { Contents, Gate, Ledger } from '../stages.ts'
 import { readBatchRecipient } from './draft.ts'

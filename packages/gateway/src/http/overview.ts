@@ -5,11 +5,10 @@
  */
 
 import type { BacklogReports } from '../backlog-cell.ts'
-import type { ComplaintReport } from '../complaint-reports.ts'
-import type { Channel, Status } from '../model.ts'
-import { statuses } from '../model.ts'
+import { type Channel, type Status, statuses } from '../model.ts'
 import type { DiskUse } from '../observability/metrics.ts'
 import type { Clock } from '../ports.ts'
+import type { ComplaintReport } from '../reports.ts'
 import type { Happening, Ledger, PoolReport } from '../stages.ts'
 import { capacityOf } from './capacity.ts'
 import { createOverviewSeries, type OverviewSeries } from './overview-series.ts'

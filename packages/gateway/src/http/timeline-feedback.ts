@@ -2,8 +2,8 @@
  * Adds feedback to the timelines that answers show. An event changes no state, so it stands in a record of its own and
  * is joined here; `status` is what the notification has.
  */
-import type { FeedbackEvent, FeedbackRecord } from '../feedback-port.ts'
 import type { Notification, Reason, TimelineEvent } from '../model.ts'
+import type { FeedbackEvent, FeedbackRecord } from '../ports/feedback.ts'
 
 export type FeedbackReads = Pick<FeedbackRecord, 'of'>
 

@@ -5,7 +5,7 @@
  */
 import { SluiceError } from '../errors.ts'
 import type { DraftReader } from '../http/draft-checks.ts'
-import { type IntakeRecord, type PoisonRecord, poisonBytesMax } from '../intake-port.ts'
+import { type IntakeRecord, type PoisonRecord, poisonBytesMax } from '../ports/intake.ts'
 import type { Clock, Store } from '../ports.ts'
 import type { Gate } from '../stages.ts'
 import type { IntakePace } from './pace.ts'

@@ -3,7 +3,7 @@
  * are done in any order. One that has to wait is given back: then nothing more is taken until those in progress are done,
  * and the partition is read again from it, past what is done already. Pure.
  */
-import type { IntakePosition } from '../intake-port.ts'
+import type { IntakePosition } from '../ports/intake.ts'
 
 /** Records in progress or done behind the first that is not: a record that waits holds up what lies further behind. */
 const windowMax = 500

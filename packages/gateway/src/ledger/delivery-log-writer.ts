@@ -4,8 +4,8 @@
  * again, which makes no second row. Nothing waits for the log: while it is away the outbox grows, up to a bound, above
  * which the oldest are given up and counted.
  */
-import { type DeliveryLog, entriesOf, isErasure, type Outbox, type OutboxRow } from '../delivery-log-port.ts'
-import type { Members } from '../member-port.ts'
+import { type DeliveryLog, entriesOf, isErasure, type Outbox, type OutboxRow } from '../ports/delivery-log.ts'
+import type { Members } from '../ports/fleet.ts'
 import type { Clock } from '../ports.ts'
 
 export interface DeliveryLogWriterOptions {

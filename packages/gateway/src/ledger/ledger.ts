@@ -6,10 +6,9 @@
  */
 
 import { SluiceError } from '../errors.ts'
-import type { Notification, Status, TimelineEvent } from '../model.ts'
-import { statuses } from '../model.ts'
+import { type Notification, type Status, statuses, type TimelineEvent } from '../model.ts'
+import type { Occupancy, RoomState, TenantBounds } from '../ports/tenants.ts'
 import type { Change, Clock, CommitResult, Store } from '../ports.ts'
-import type { Occupancy, RoomState, TenantBounds } from '../room-port.ts'
 import type { Happening, Ledger, Live } from '../stages.ts'
 import type { Backlog } from './backlog.ts'
 import { ConcurrentMoves } from './concurrent-moves.ts'

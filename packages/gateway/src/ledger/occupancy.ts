@@ -1,13 +1,12 @@
 /**
- * Counts how much of its bounds each tenant uses (room-port.ts): queued and waiting notifications, and bytes of content.
+ * Counts how much of its bounds each tenant uses (ports/tenants.ts): queued and waiting notifications, and bytes of content.
  * Room is taken before a change is written and given back after it, when the change itself counts.
  */
 import { boundFor, boundOf } from '../bounds.ts'
 import { SluiceError } from '../errors.ts'
-import type { ContentRef, Job, Notification } from '../model.ts'
-import { pendingBytesOf, pendingOf } from '../model.ts'
+import { type ContentRef, type Job, type Notification, pendingBytesOf, pendingOf } from '../model.ts'
+import type { Occupancy, Room, RoomState, RoomTaken, TakenRoom, TenantBounds } from '../ports/tenants.ts'
 import type { Store, Tally } from '../ports.ts'
-import type { Occupancy, Room, RoomState, RoomTaken, TakenRoom, TenantBounds } from '../room-port.ts'
 
 /** Retry-After for a client whose tenant's queue is full, ms. */
 const fullRetryAfterMs = 5_000

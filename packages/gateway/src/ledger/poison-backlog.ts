@@ -3,7 +3,7 @@
  * does not count them: they are counted on record when somebody asks, and one count serves all questions of the next
  * second.
  */
-import type { IntakeRecord, PoisonCount } from '../intake-port.ts'
+import type { IntakeRecord, PoisonCount } from '../ports/intake.ts'
 import type { Clock } from '../ports.ts'
 import type { Backlog } from './backlog.ts'
 

@@ -1,7 +1,7 @@
 /** Deletes stored answers, ended notifications and unreadable records that are older than the operator keeps them, in a round every ten minutes. */
 
-import type { IntakeRecord } from '../intake-port.ts'
-import type { Members } from '../member-port.ts'
+import type { Members } from '../ports/fleet.ts'
+import type { IntakeRecord } from '../ports/intake.ts'
 import type { Clock } from '../ports.ts'
 import type { Ledger } from '../stages.ts'
 

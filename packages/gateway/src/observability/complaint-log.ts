@@ -1,5 +1,5 @@
 /** Lines of the log about the complaint guard: each when a category slows, pauses or goes on, and at a start. */
-import type { ComplaintChange } from '../complaint-reports.ts'
+import type { ComplaintChange } from '../reports.ts'
 import type { Log } from './log-events.ts'
 
 export interface ComplaintLogOptions {

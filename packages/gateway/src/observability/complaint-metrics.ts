@@ -1,5 +1,5 @@
 /** Metrics of the complaint guard: by category on the default path, by tenant and category on that of the tenants. */
-import type { ComplaintReport } from '../complaint-reports.ts'
+import type { ComplaintReport } from '../reports.ts'
 import type { Meter } from './meter.ts'
 
 export interface ComplaintReports {

@@ -1,5 +1,5 @@
 /** Metrics of intakes: records that were taken from topics, and those that wait there. */
-import type { IntakeReport } from '../intake-reports.ts'
+import type { IntakeReport } from '../reports.ts'
 import type { Meter } from './meter.ts'
 
 export function measureIntakes(meter: Meter, reports: () => readonly IntakeReport[]): void {

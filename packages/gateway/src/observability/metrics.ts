@@ -4,11 +4,10 @@
  * default path stays below 1,500 series; accounts and tenants, whose number nobody bounds, have paths of their own.
  */
 import type { BacklogTotals } from '../backlog-cell.ts'
-import type { IntakeReport } from '../intake-reports.ts'
-import type { Channel, Status } from '../model.ts'
-import { channels, deadCauses, statuses } from '../model.ts'
-import type { OutgoingReport } from '../outgoing-port.ts'
+import { type Channel, channels, deadCauses, type Status, statuses } from '../model.ts'
+import type { OutgoingReport } from '../ports/outgoing.ts'
 import type { Queue } from '../ports.ts'
+import type { IntakeReport } from '../reports.ts'
 import type { Jobs, Ledger, PoolCounts, PoolLoad, PoolReport } from '../stages.ts'
 import type { ApartMetrics } from './account-metrics.ts'
 import { type ComplaintReports, measureComplaints } from './complaint-metrics.ts'

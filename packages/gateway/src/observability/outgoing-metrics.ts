@@ -1,5 +1,5 @@
 /** Metrics of the broker in front of the queue. */
-import type { OutgoingReport } from '../outgoing-port.ts'
+import type { OutgoingReport } from '../ports/outgoing.ts'
 import type { Meter } from './meter.ts'
 
 export function measureOutgoing(meter: Meter, report: () => OutgoingReport): void {

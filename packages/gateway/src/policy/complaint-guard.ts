@@ -4,7 +4,7 @@
  * in a thousand is a rate of 0.1 % with a lower bound of 0.008 %. Pure.
  */
 
-import type { ComplaintCounts, ComplaintStage } from '../complaint-reports.ts'
+import type { ComplaintCounts, ComplaintStage } from '../reports.ts'
 
 /** The section `complaints` of a policy. Shares are from 0 to 1. */
 export interface ComplaintRules {

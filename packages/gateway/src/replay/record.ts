@@ -14,7 +14,7 @@ import {
 } from '../model.ts'
 import { codeOfPhone } from '../policy/phone-zones.ts'
 import type { Policy } from '../policy/policy.ts'
-import type { TrafficSource } from '../traffic-port.ts'
+import type { TrafficSource } from '../ports/traffic.ts'
 import { spreadOf, type TrafficHeader, type TrafficLine } from './traffic.ts'
 
 export interface RecordOptions {

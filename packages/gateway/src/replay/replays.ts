@@ -10,8 +10,8 @@ import { SluiceError } from '../errors.ts'
 import type { ReplayReport, ReplayRequest, Replays } from '../http/routes/replays.ts'
 import type { Channel, JsonObject } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
+import type { TrafficPage, TrafficSource } from '../ports/traffic.ts'
 import type { Clock, Random } from '../ports.ts'
-import type { TrafficPage, TrafficSource } from '../traffic-port.ts'
 import { linesMax } from './traffic.ts'
 
 export interface ReplaysOptions {

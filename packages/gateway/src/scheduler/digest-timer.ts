@@ -3,8 +3,8 @@
  * commits. Closing throws only when nothing can be written; then all are tried again. Of several processes one closes
  * the digests of all, which it looks for in the store.
  */
-import type { Members } from '../member-port.ts'
 import type { Digest } from '../model.ts'
+import type { Members } from '../ports/fleet.ts'
 import type { Clock, Store } from '../ports.ts'
 import { retryMs } from './due-poller.ts'
 

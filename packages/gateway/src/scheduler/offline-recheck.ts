@@ -3,8 +3,8 @@
  * while that is being written finds nothing that waits; and a process that did not answer may hold the connection. A
  * process that died has not asked any more: the others look for what waits for those who are connected to them.
  */
-import type { Members } from '../member-port.ts'
 import { awaitsConnection } from '../model.ts'
+import type { Members } from '../ports/fleet.ts'
 import type { Clock } from '../ports.ts'
 import type { Ledger } from '../stages.ts'
 import type { Reconnect } from './reconnect.ts'

@@ -7,9 +7,8 @@
 
 import { awaitsLimits } from '../awaits-limits.ts'
 import { Heap } from '../heap.ts'
-import type { Members } from '../member-port.ts'
-import type { Notification } from '../model.ts'
-import { advance } from '../model.ts'
+import { advance, type Notification } from '../model.ts'
+import type { Members } from '../ports/fleet.ts'
 import type { Clock, Queue, Store } from '../ports.ts'
 import type { Gate, Ledger, Scheduler } from '../stages.ts'
 import { BackgroundTasks } from './background-tasks.ts'

@@ -1,6 +1,6 @@
 /** Makes the records of the delivery log of a change. Pure. */
-import { entriesOf, type LoggedErasure, type LogRecord } from '../delivery-log-port.ts'
 import { type Notification, revisionOf, type TimelineEvent } from '../model.ts'
+import { entriesOf, type LoggedErasure, type LogRecord } from '../ports/delivery-log.ts'
 import type { Change } from '../ports.ts'
 
 /** The changes of state in a change, in its order. */

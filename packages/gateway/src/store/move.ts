@@ -4,11 +4,11 @@
  * so a move that ends early is begun anew.
  */
 import { hash } from 'node:crypto'
-import type { LogRecord } from '../delivery-log-port.ts'
 import { SluiceError } from '../errors.ts'
-import type { FeedbackEvent, SentRecord, WaitingReport } from '../feedback-port.ts'
-import type { IntakePosition, PoisonRecord } from '../intake-port.ts'
 import type { Digest, Job, Notification, Recipient, SharedContent } from '../model.ts'
+import type { LogRecord } from '../ports/delivery-log.ts'
+import type { FeedbackEvent, SentRecord, WaitingReport } from '../ports/feedback.ts'
+import type { IntakePosition, PoisonRecord } from '../ports/intake.ts'
 import type { AccountRecord, HoldRecord, JobWork, StoredAnswer, TimeLine } from '../ports.ts'
 
 /** A record that could not be accepted, its bytes in base64. */

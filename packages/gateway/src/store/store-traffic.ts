@@ -1,8 +1,8 @@
 /** Reads traffic through a store that is open: the record of a simulation, which no other connection can see. */
-import type { FeedbackEvent } from '../feedback-port.ts'
 import type { Notification } from '../model.ts'
+import type { FeedbackEvent } from '../ports/feedback.ts'
+import type { TrafficSource } from '../ports/traffic.ts'
 import type { Store } from '../ports.ts'
-import type { TrafficSource } from '../traffic-port.ts'
 
 /** Rows of a question: a store in memory sorts all of its rows for each. */
 const rowsMax = 10_000

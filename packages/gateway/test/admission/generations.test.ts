@@ -5,9 +5,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Draft } from '../../src/model.ts'
+import type { ThrottleRequest } from '../../src/ports/tenants.ts'
 import type { TenantGeneration } from '../../src/ports.ts'
 import { createMemoryRecord } from '../../src/store/memory/memory.ts'
-import type { ThrottleRequest } from '../../src/throttle-port.ts'
 import { createHarness, minute, second } from '../harness.ts'
 
 const tenant = 'default'

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { limit } from '@sluice/limits'
 import { createMemoryState } from '../../src/adapters/state/memory.ts'
 import { createLatePlans } from '../../src/admission/late-plans.ts'
-import type { SubjectEntries } from '../../src/late-port.ts'
+import type { SubjectEntries } from '../../src/ports/limiter.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
 import type { Live } from '../../src/stages.ts'
 

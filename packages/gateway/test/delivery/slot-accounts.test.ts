@@ -4,9 +4,9 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { AccountSlots } from '../../src/account-slots-port.ts'
 import { createFleetAccounts } from '../../src/delivery/accounts/fleet-accounts.ts'
 import type { PoolOptions } from '../../src/delivery/pools/pool.ts'
+import type { AccountSlots } from '../../src/ports/account-slots.ts'
 import type { VirtualClock } from '../../src/simulation/clock.ts'
 import { SharedAccount } from './accounts/slot-account.ts'
 import { broken, delivered, throttled } from './scripted.ts'

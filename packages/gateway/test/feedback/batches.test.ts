@@ -6,7 +6,7 @@ import { createCorrelation } from '../../src/feedback/correlation.ts'
 import type { RecipientChange } from '../../src/feedback/effects.ts'
 import { createFeedback } from '../../src/feedback/feedback.ts'
 import { createSentKeys } from '../../src/feedback/sent-keys.ts'
-import type { FeedbackRecord } from '../../src/feedback-port.ts'
+import type { FeedbackRecord } from '../../src/ports/feedback.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
 import { createMemoryStore } from '../../src/store/memory/memory.ts'
 

@@ -3,12 +3,12 @@
  * their roles and the servers of limits. It outlives them all.
  */
 import { SluiceError } from '../../src/errors.ts'
-import type { Role } from '../../src/member-port.ts'
+import type { Role } from '../../src/ports/fleet.ts'
+import type { TenantRecords } from '../../src/ports/tenants.ts'
 import type { Store } from '../../src/ports.ts'
 import { createMemoryRecord } from '../../src/store/memory/memory.ts'
 import type { BeatAnswer, MemberRecord } from '../../src/store/postgres/fleet/members.ts'
 import type { RegistrationRecord } from '../../src/store/postgres/fleet/registrations.ts'
-import type { TenantRecords } from '../../src/tenant-record-port.ts'
 import type { SimRecord } from './sim-record.ts'
 import type { World } from './world.ts'
 

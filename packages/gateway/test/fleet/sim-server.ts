@@ -4,11 +4,10 @@
  * life and a deposed master that still answers stand here as redis-server.ts meets them.
  */
 import { createClient } from '@redis/client'
-import type { Reply } from '../../src/adapters/state/redis/redis-server.ts'
-import { unavailable } from '../../src/adapters/state/redis/redis-server.ts'
+import { type Reply, unavailable } from '../../src/adapters/state/redis/redis-server.ts'
 import type { RedisState } from '../../src/adapters/state/redis/redis-state.ts'
 import { onceScript, type Script, scripts } from '../../src/adapters/state/redis/scripts.ts'
-import type { Registrations } from '../../src/registration-port.ts'
+import type { Registrations } from '../../src/ports/limiter.ts'
 import type { Faults, PortTerms } from './faults.ts'
 import type { SimProcess } from './process.ts'
 import { wired } from './wires.ts'

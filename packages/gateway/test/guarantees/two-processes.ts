@@ -1,6 +1,6 @@
 /** Two gateways over one record in memory, in virtual time. */
 import { createLocalHints } from '../../src/adapters/local-notifier.ts'
-import type { Members, Role } from '../../src/member-port.ts'
+import type { Members, Role } from '../../src/ports/fleet.ts'
 import type { LimitState, Provider } from '../../src/ports.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
 import { createMemoryRecord } from '../../src/store/memory/memory.ts'

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { SluiceError } from '../../src/errors.ts'
 import { createAuthenticate } from '../../src/http/authentication.ts'
 import type { Identity } from '../../src/http/identity.ts'
-import type { Claims } from '../../src/ports.ts'
+import type { Claims } from '../../src/ports/tokens.ts'
 
 const names = { tenant: 'tenant.id', module: 'module.id', scope: 'scope' }
 const good = { tenant: { id: 'acme' }, module: { id: 'shop' }, exp: 2_000 }

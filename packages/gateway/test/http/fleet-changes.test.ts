@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { someNotification } from '../../src/conformance/store/sample.ts'
 import { createFleetChanges, type StateChange } from '../../src/http/fleet-changes.ts'
 import type { Notification, TimelineEvent } from '../../src/model.ts'
-import type { Peers } from '../../src/peer-port.ts'
+import type { Peers } from '../../src/ports/fleet.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
 import type { Happening } from '../../src/stages.ts'
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import type { PoisonRecord } from '../../src/intake-port.ts'
+import type { PoisonRecord } from '../../src/ports/intake.ts'
 import { runningGateway, sluice } from '../cli/session.ts'
 import { temporaryFolder } from '../config/folder.ts'
 

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { someNotification } from '../../src/conformance/store/sample.ts'
-import { type DeliveryLog, isErasure, type LogRecord } from '../../src/delivery-log-port.ts'
 import { createDeliveryLogWriter } from '../../src/ledger/delivery-log-writer.ts'
+import { type DeliveryLog, isErasure, type LogRecord } from '../../src/ports/delivery-log.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
 import { createLoggedMemoryStore } from '../../src/store/memory/memory.ts'
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import type { ComplaintStage } from '../../src/complaint-reports.ts'
 import { complaintBound, departureShare, nextStage } from '../../src/policy/complaint-guard.ts'
+import type { ComplaintStage } from '../../src/reports.ts'
 import { testSeed } from '../harness.ts'
 
 const rules = { warnAt: 0.0005, pauseAt: 0.001, minimumDelivered: 1_000 }

@@ -5,6 +5,7 @@
  */
 import { setTimeout as wait } from 'node:timers/promises'
 import cassandra, { type Client, type types } from 'cassandra-driver'
+import type { Channel, Status } from '../../model.ts'
 import {
   type DeliveryLog,
   isErasure,
@@ -12,8 +13,7 @@ import {
   type LoggedErasure,
   type LoggedEvents,
   type LogRecord,
-} from '../../delivery-log-port.ts'
-import type { Channel, Status } from '../../model.ts'
+} from '../../ports/delivery-log.ts'
 import type { Clock } from '../../ports.ts'
 import { type CassandraAddress, connectCassandra } from './cassandra-connection.ts'
 import { tableByIdOf, tableOf } from './cassandra-schema.ts'

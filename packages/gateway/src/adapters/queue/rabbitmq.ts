@@ -17,7 +17,7 @@ import type {
   OutgoingQueues,
   Published,
   QueueLook,
-} from '../../outgoing-port.ts'
+} from '../../ports/outgoing.ts'
 import type { Clock } from '../../ports.ts'
 import { type RabbitmqAddress, RabbitmqClient } from './rabbitmq-client.ts'
 

@@ -4,7 +4,7 @@
  */
 import type { SyncLimits } from '@sluice/limits'
 import { RulesReplaced } from '../../errors.ts'
-import type { PlanLate, SubjectEntries } from '../../late-port.ts'
+import type { PlanLate, SubjectEntries } from '../../ports/limiter.ts'
 import type { Clock, Firing, LimitRequest, LimitState, Subject } from '../../ports.ts'
 import { releaseOf } from './limit-terms.ts'
 

@@ -1,5 +1,5 @@
 /** Requests in progress of this process. As many as the server answers at the same time. */
-import type { Once, OnceKey } from '../../once-port.ts'
+import type { Once, OnceKey } from '../../ports/fleet.ts'
 
 const nameOf = ({ tenant, module, method, path, key }: OnceKey): string =>
   JSON.stringify([tenant, module, method, path, key])

@@ -1,5 +1,5 @@
 /** The room of the tenants of one process, in memory. A tenant without anything waiting has no entry. */
-import type { Occupancy, Room, RoomState, RoomTaken, TenantBounds } from '../../room-port.ts'
+import type { Occupancy, Room, RoomState, RoomTaken, TenantBounds } from '../../ports/tenants.ts'
 
 const nothing: Occupancy = { queue: 0, waiting: 0, bytes: 0 }
 

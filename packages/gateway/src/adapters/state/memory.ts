@@ -4,7 +4,7 @@
  */
 import { createLimits, entriesOf, memoryStore } from '@sluice/limits'
 import { RulesReplaced } from '../../errors.ts'
-import type { PlanLate } from '../../late-port.ts'
+import type { PlanLate } from '../../ports/limiter.ts'
 import type { Clock, LimitRequest, LimitState, Reservation, SlotRelease, Subject } from '../../ports.ts'
 import { createAdvance, limitedOf } from './advance.ts'
 import { BookedInstants } from './booked-instants.ts'

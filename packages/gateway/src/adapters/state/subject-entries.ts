@@ -1,6 +1,6 @@
 /** The instants of subjects in memory, as plans of what is late read and move them. */
 import { entriesOf, type MemoryStore, type RestoredEntry, type SyncLimits } from '@sluice/limits'
-import type { SubjectEntries } from '../../late-port.ts'
+import type { SubjectEntries } from '../../ports/limiter.ts'
 import type { Subject } from '../../ports.ts'
 
 export interface SubjectEntriesOptions {

@@ -14,7 +14,8 @@ import {
   jwtVerify,
 } from 'jose'
 import { SluiceError } from '../../errors.ts'
-import type { Claims, Clock, Tokens } from '../../ports.ts'
+import type { Claims, Tokens } from '../../ports/tokens.ts'
+import type { Clock } from '../../ports.ts'
 import { createKeySet, type KeySetOptions } from './key-set.ts'
 
 export type TokenKeys =

@@ -4,8 +4,8 @@
  * each joins the digest that is open now, or leaves.
  */
 
-import type { Members } from '../../member-port.ts'
 import type { Notification } from '../../model.ts'
+import type { Members } from '../../ports/fleet.ts'
 import type { Clock, Page, Store } from '../../ports.ts'
 import type { Redecision } from '../redecision.ts'
 

@@ -1,13 +1,11 @@
 /**
  * The rate limits of a tenant and of its modules. They count acceptances: a notification over the limit is accepted all
  * the same, waits in the throttle queue of its module, and is decided for its recipient when its turn comes. This file
- * makes verdicts, turns and reports of the answers of the throttle state (throttle-port.ts), which holds the queues.
+ * makes verdicts, turns and reports of the answers of the throttle state (ports/tenants.ts), which holds the queues.
  */
 
 import { delayingLimit, type Notification, type RuleReport } from '../../model.ts'
 import type { Policy } from '../../policy/policy.ts'
-import type { Clock } from '../../ports.ts'
-import type { Caller, ThrottleUsage } from '../../stages.ts'
 import type {
   Promote,
   ThrottlePassed,
@@ -16,7 +14,9 @@ import type {
   ThrottleState,
   ThrottleTurn,
   WindowUse,
-} from '../../throttle-port.ts'
+} from '../../ports/tenants.ts'
+import type { Clock } from '../../ports.ts'
+import type { Caller, ThrottleUsage } from '../../stages.ts'
 import type { UndoList } from '../../undo.ts'
 import { type Candidate, notePass, undecidedVerdict } from '../candidate.ts'
 

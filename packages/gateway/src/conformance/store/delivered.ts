@@ -1,11 +1,10 @@
 /** Counts of what was delivered, by tenant, category and time. */
 import assert from 'node:assert/strict'
-import type { DeliveredCount, DeliveredQuery } from '../../delivery-count-port.ts'
 import { advance, type Notification } from '../../model.ts'
+import type { DeliveredCount, DeliveredQuery } from '../../ports/traffic.ts'
 import type { Store } from '../../ports.ts'
 import { epoch, someNotification } from './sample.ts'
-import type { Test } from './suite.ts'
-import { must } from './suite.ts'
+import { must, type Test } from './suite.ts'
 
 const second = 1_000
 

@@ -1,9 +1,8 @@
 /** Feedback on record: each event once, read by notification and by category, and the index of what was sent. */
 import assert from 'node:assert/strict'
-import type { FeedbackEvent, FeedbackPage, ReportedNotification } from '../../feedback-port.ts'
+import type { FeedbackEvent, FeedbackPage, ReportedNotification } from '../../ports/feedback.ts'
 import { epoch, settled, someNotification } from './sample.ts'
-import type { StoreCapabilities, Test } from './suite.ts'
-import { must } from './suite.ts'
+import { must, type StoreCapabilities, type Test } from './suite.ts'
 
 const dayMs = 86_400_000
 

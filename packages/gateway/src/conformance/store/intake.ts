@@ -1,6 +1,6 @@
 /** Intakes on record: how far each partition has been taken, and the records that could not be accepted. */
 import assert from 'node:assert/strict'
-import type { IntakePosition, PoisonRecord } from '../../intake-port.ts'
+import type { IntakePosition, PoisonRecord } from '../../ports/intake.ts'
 import type { StoredAnswer } from '../../ports.ts'
 import { epoch, someNotification } from './sample.ts'
 import type { StoreCapabilities, Test } from './suite.ts'

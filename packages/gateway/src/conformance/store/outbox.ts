@@ -1,11 +1,10 @@
 /** The outbox of the delivery log: every change of state once, by the commit that makes it, until it is removed. */
 import assert from 'node:assert/strict'
-import { isErasure, type LogRecord } from '../../delivery-log-port.ts'
 import { advance } from '../../model.ts'
+import { isErasure, type LogRecord } from '../../ports/delivery-log.ts'
 import type { Store } from '../../ports.ts'
 import { epoch, someNotification } from './sample.ts'
-import type { StoreCapabilities, Test } from './suite.ts'
-import { must } from './suite.ts'
+import { must, type StoreCapabilities, type Test } from './suite.ts'
 
 const all = 1_000_000
 

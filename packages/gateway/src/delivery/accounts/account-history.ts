@@ -2,7 +2,7 @@
  * The recent past of an account, for whoever looks at it: results by minute for an hour, how long calls took in the
  * last one or two minutes, and its last changes. Bounded: some 12 kB an account that is in use. Pure.
  */
-import type { AccountChange } from '../../account-port.ts'
+import type { AccountChange } from '../../ports/accounts.ts'
 import type { SendResult } from '../../ports.ts'
 import type { AccountChanged, AccountMinute, AccountPast } from '../../stages.ts'
 import { SlicedCount } from './sliced-count.ts'

@@ -4,7 +4,7 @@
  * the path of a notification. Changes that come during a write are written together.
  */
 
-import type { AccountState } from '../../account-port.ts'
+import type { AccountState } from '../../ports/accounts.ts'
 import type { AccountRecord, Clock, Store } from '../../ports.ts'
 import type { Ledger } from '../../stages.ts'
 import type { Pool } from '../pools/pool.ts'

@@ -1,10 +1,10 @@
 /**
- * The state of an account whose calls are all made by this process (account-port.ts), with everything that decides when
+ * The state of an account whose calls are all made by this process (ports/accounts.ts), with everything that decides when
  * it may be called: its rate in every window, its learned rate, the block of a 429, its circuit breaker, and the calls in
  * flight. It answers at once, and makes every verdict within `judge`.
  */
 import type { Window } from '@sluice/limits'
-import type { AccountChange, AccountListener, AccountState } from '../../account-port.ts'
+import type { AccountChange, AccountListener, AccountState } from '../../ports/accounts.ts'
 import type { Account, AccountRecord, SendResult } from '../../ports.ts'
 import type { AccountDetails, AccountPast, AccountReport, AccountStatus } from '../../stages.ts'
 import { isFailure, isRecipientFault } from '../fault.ts'

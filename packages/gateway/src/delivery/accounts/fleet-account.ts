@@ -1,11 +1,11 @@
 /**
- * The state of an account that several processes call (account-port.ts). It answers from what is in hand: tokens of the
+ * The state of an account that several processes call (ports/accounts.ts). It answers from what is in hand: tokens of the
  * present slot, and the verdicts of the judge as they were heard last. The results of all processes come in one order to
  * every process, so each has the history of the whole fleet, and each could be the next judge.
  */
 import type { Window } from '@sluice/limits'
-import type { AccountChange, AccountListener, AccountState, CountedCall } from '../../account-port.ts'
-import type { HeardVerdict, LongUse, SlotAsk, SlotGrant, SlotVerdict } from '../../account-slots-port.ts'
+import type { HeardVerdict, LongUse, SlotAsk, SlotGrant, SlotVerdict } from '../../ports/account-slots.ts'
+import type { AccountChange, AccountListener, AccountState, CountedCall } from '../../ports/accounts.ts'
 import type { Account, AccountRecord, SendResult, UseRecord } from '../../ports.ts'
 import type { AccountDetails, AccountPast, AccountReport } from '../../stages.ts'
 import { isRecipientFault } from '../fault.ts'

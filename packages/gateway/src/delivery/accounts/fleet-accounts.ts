@@ -3,8 +3,14 @@
  * along everything that it has to tell: demand, calls under way, results, verdicts. It asks when something is wanted, at
  * the end of a slot in which something has changed, and now and then while nothing has.
  */
-import type { AccountState } from '../../account-port.ts'
-import type { AccountSlots, SlotAnswer, SlotAsk, SlotQuestion, SlotRoster } from '../../account-slots-port.ts'
+import type {
+  AccountSlots,
+  SlotAnswer,
+  SlotAsk,
+  SlotQuestion,
+  SlotRoster,
+} from '../../ports/account-slots.ts'
+import type { AccountState } from '../../ports/accounts.ts'
 import type { Clock, SendResult, UseRecord } from '../../ports.ts'
 import type { AccountOptions, AccountPolicy } from './account.ts'
 import { FleetAccount } from './fleet-account.ts'

@@ -4,7 +4,7 @@
  * state that was lost is filled from the record: with what it holds, and with what was ahead as if made now.
  */
 import type { Window } from '@sluice/limits'
-import type { LongUse } from '../../account-slots-port.ts'
+import type { LongUse } from '../../ports/account-slots.ts'
 import type { UseRecord } from '../../ports.ts'
 import { useAsOf, WriteAheadUsage } from './write-ahead-usage.ts'
 

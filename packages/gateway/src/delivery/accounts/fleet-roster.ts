@@ -1,6 +1,6 @@
 /** The roster of a pool: its accounts, and how their windows are counted in slots. Pure. */
 import { createHash } from 'node:crypto'
-import type { SlotRoster, SlotRule } from '../../account-slots-port.ts'
+import type { SlotRoster, SlotRule } from '../../ports/account-slots.ts'
 import type { FleetAccount } from './fleet-account.ts'
 import { ringMax, slotMs } from './fleet-long-use.ts'
 

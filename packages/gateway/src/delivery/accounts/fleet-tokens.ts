@@ -3,7 +3,7 @@
  * not written when its slot is over counts in the next one, slot after slot, so that the places of others are computed
  * with it. Pure: the caller passes the time.
  */
-import type { SlotGrant } from '../../account-slots-port.ts'
+import type { SlotGrant } from '../../ports/account-slots.ts'
 import { lateMsMax } from './counted-lease.ts'
 
 /** Calls that were taken at one instant, and are not written. Bounded by the calls under way. */

@@ -1,5 +1,5 @@
 /** The verdict on an account by the results that one process has heard. Pure. */
-import type { SlotVerdict } from '../../account-slots-port.ts'
+import type { SlotVerdict } from '../../ports/account-slots.ts'
 import type { PooledAccount } from './account.ts'
 
 /** Returns the verdict as it is told to all processes. */

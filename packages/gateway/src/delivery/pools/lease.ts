@@ -2,7 +2,7 @@
  * The permission to make one call now, with everything its pool needs to take it back. There is one per call, so it
  * is data; the pool decides.
  */
-import type { AccountState } from '../../account-port.ts'
+import type { AccountState } from '../../ports/accounts.ts'
 import type { Account, Provider, SendResult } from '../../ports.ts'
 import { type CountedLease, lateMsMax } from '../accounts/counted-lease.ts'
 import type { LeaseList } from '../lease-list.ts'

@@ -3,7 +3,7 @@
  * closes. A failed probe is no new alert: an account that stays broken is reported once, however long it lasts.
  */
 
-import type { AccountChange, AccountState } from '../../account-port.ts'
+import type { AccountChange, AccountState } from '../../ports/accounts.ts'
 import type { Alerts, Clock, Random } from '../../ports.ts'
 import type { PoolCounts } from '../../stages.ts'
 import type { Pool } from './pool.ts'

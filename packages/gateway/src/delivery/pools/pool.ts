@@ -4,8 +4,8 @@
  * its accounts are out, still admits a call. Accounts take turns.
  */
 
-import type { AccountChange, AccountState } from '../../account-port.ts'
 import type { Channel } from '../../model.ts'
+import type { AccountChange, AccountState } from '../../ports/accounts.ts'
 import type { AccountRecord, Provider, SendResult } from '../../ports.ts'
 import type { AccountPast, PoolDetails, PoolLoad, PoolReport } from '../../stages.ts'
 import { type AccountOptions, type AccountPolicy, PooledAccount } from '../accounts/account.ts'

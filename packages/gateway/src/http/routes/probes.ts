@@ -1,9 +1,9 @@
 /** Liveness, readiness and metrics, for load balancers, orchestrators and Prometheus. */
 import type { FastifyReply } from 'fastify'
 import { SluiceError } from '../../errors.ts'
-import type { IntakeReport } from '../../intake-reports.ts'
 import type { Metrics } from '../../observability/metrics.ts'
 import type { Store } from '../../ports.ts'
+import type { IntakeReport } from '../../reports.ts'
 import type { PoolReport } from '../../stages.ts'
 import { healthSchema, readinessSchema } from '../answer-schema.ts'
 import { sendProblem } from '../problem.ts'

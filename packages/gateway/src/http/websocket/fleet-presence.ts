@@ -5,7 +5,7 @@
  * asks it again.
  */
 import type { JsonObject } from '../../model.ts'
-import type { Peers } from '../../peer-port.ts'
+import type { Peers } from '../../ports/fleet.ts'
 import type { Delivery, Presence } from '../../ports.ts'
 import type { RecipientName, WebSocketHub } from './hub.ts'
 

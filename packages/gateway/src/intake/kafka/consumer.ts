@@ -6,9 +6,9 @@
  */
 import { randomUUID } from 'node:crypto'
 import { Consumer, ListOffsetTimestamps } from '@platformatic/kafka'
-import type { IntakePosition, IntakeRecord } from '../../intake-port.ts'
-import type { IntakeReport } from '../../intake-reports.ts'
+import type { IntakePosition, IntakeRecord } from '../../ports/intake.ts'
 import type { Clock } from '../../ports.ts'
+import type { IntakeReport } from '../../reports.ts'
 import type { RecordAcceptor } from '../accept-record.ts'
 import type { IntakeMessage } from '../read-record.ts'
 import { createWindow, type Window } from '../window.ts'

@@ -3,8 +3,7 @@
  * nothing is left to the broker: the store gives everything due out again, and messages from before find nothing.
  */
 import type { Priority } from '../../model.ts'
-import type { LeftToBroker, OutgoingVersion } from '../../outgoing-port.ts'
-import { outgoingVersion } from '../../outgoing-port.ts'
+import { type LeftToBroker, type OutgoingVersion, outgoingVersion } from '../../ports/outgoing.ts'
 import type { Store } from '../../ports.ts'
 
 interface Left extends OutgoingVersion {

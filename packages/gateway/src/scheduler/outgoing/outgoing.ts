@@ -3,9 +3,9 @@
  * back to whichever gateway takes them from there, into the queue of that process. While the broker is away they go into
  * the queue of this process at once. Decision record 0041 says why it is so.
  */
-import type { Members } from '../../member-port.ts'
 import type { Notification } from '../../model.ts'
-import type { LeftToBroker, OutgoingQueues, OutgoingReport } from '../../outgoing-port.ts'
+import type { Members } from '../../ports/fleet.ts'
+import type { LeftToBroker, OutgoingQueues, OutgoingReport } from '../../ports/outgoing.ts'
 import type { Clock, Queue } from '../../ports.ts'
 import type { Ledger } from '../../stages.ts'
 import { Publisher } from './publisher.ts'

@@ -10,7 +10,7 @@ import {
   type OutgoingMessage,
   type OutgoingQueues,
   outgoingVersion,
-} from '../../outgoing-port.ts'
+} from '../../ports/outgoing.ts'
 import type { Clock } from '../../ports.ts'
 import type { Ledger } from '../../stages.ts'
 

@@ -4,10 +4,9 @@
  * queue was missing, it was empty in three looks, or messages that were published long after have come out of it. A
  * notification that is freed in error is published twice, and its second message finds nothing.
  */
-import type { Members } from '../../member-port.ts'
-import type { Priority } from '../../model.ts'
-import { priorities } from '../../model.ts'
-import type { LeftToBroker, OutgoingMessage, OutgoingQueues } from '../../outgoing-port.ts'
+import { type Priority, priorities } from '../../model.ts'
+import type { Members } from '../../ports/fleet.ts'
+import type { LeftToBroker, OutgoingMessage, OutgoingQueues } from '../../ports/outgoing.ts'
 import type { Clock } from '../../ports.ts'
 
 export interface RepairOptions {

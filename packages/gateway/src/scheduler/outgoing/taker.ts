@@ -4,7 +4,7 @@
  * messages of the others behind it are taken all the same. Messages that wait here are not acknowledged.
  */
 import type { Notification } from '../../model.ts'
-import type { LeftToBroker, OutgoingDelivery } from '../../outgoing-port.ts'
+import type { LeftToBroker, OutgoingDelivery } from '../../ports/outgoing.ts'
 import type { Clock } from '../../ports.ts'
 import type { Ledger } from '../../stages.ts'
 import type { Publisher } from './publisher.ts'

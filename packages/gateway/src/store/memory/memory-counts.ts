@@ -4,7 +4,6 @@
  */
 
 import { boundFor, isUnserved } from '../../bounds.ts'
-import type { SharedContent } from '../../model.ts'
 import {
   delayingLimit,
   isFinal,
@@ -12,9 +11,10 @@ import {
   type Notification,
   pendingBytesOf,
   pendingOf,
+  type SharedContent,
 } from '../../model.ts'
+import type { Occupancy } from '../../ports/tenants.ts'
 import type { JobWrite, Tally, WaitingContent } from '../../ports.ts'
-import type { Occupancy } from '../../room-port.ts'
 import { keyOf } from './memory-keys.ts'
 
 interface Kept {

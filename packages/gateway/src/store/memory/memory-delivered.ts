@@ -1,12 +1,7 @@
 /** Counts the delivered notifications of the store in memory. */
-import type {
-  DeliveredCount,
-  DeliveredQuery,
-  DeliveryTotal,
-  DeliveryTotals,
-} from '../../delivery-count-port.ts'
-import type { FeedbackEvent, FeedbackRecord } from '../../feedback-port.ts'
 import type { Notification } from '../../model.ts'
+import type { FeedbackEvent, FeedbackRecord } from '../../ports/feedback.ts'
+import type { DeliveredCount, DeliveredQuery, DeliveryTotal, DeliveryTotals } from '../../ports/traffic.ts'
 
 export function deliveredIn(
   tenants: ReadonlyMap<string, ReadonlyMap<string, Notification>>,

@@ -1,4 +1,5 @@
 /** The record of feedback in the in-memory store. */
+import type { Notification } from '../../model.ts'
 import type {
   FeedbackEvent,
   FeedbackPage,
@@ -9,8 +10,7 @@ import type {
   SentRecord,
   WaitingBounds,
   WaitingReport,
-} from '../../feedback-port.ts'
-import type { Notification } from '../../model.ts'
+} from '../../ports/feedback.ts'
 
 type Range = Pick<FeedbackQuery, 'from' | 'to' | 'cursor' | 'limit'>
 

@@ -9,8 +9,8 @@
  */
 import { SluiceError } from '../../errors.ts'
 import type { Notification, Recipient } from '../../model.ts'
+import type { Occupancy } from '../../ports/tenants.ts'
 import type { Change, Conflict, GivenRights, HeldName, RightRequest, TenantGeneration } from '../../ports.ts'
-import type { Occupancy } from '../../room-port.ts'
 import { keyOf } from './memory-keys.ts'
 import { sameVersion } from './memory-rows.ts'
 

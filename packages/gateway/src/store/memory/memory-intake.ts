@@ -6,7 +6,7 @@ import {
   type PoisonCount,
   type PoisonQuery,
   type PoisonRecord,
-} from '../../intake-port.ts'
+} from '../../ports/intake.ts'
 
 const partitionOf = ({ topicId, partition }: Pick<IntakePosition, 'topicId' | 'partition'>): string =>
   JSON.stringify([topicId, partition])

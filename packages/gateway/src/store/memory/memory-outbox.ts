@@ -1,5 +1,5 @@
 /** The outbox of the delivery log in the in-memory store. */
-import { entriesOf, type LogRecord, type Outbox, type OutboxRow } from '../../delivery-log-port.ts'
+import { entriesOf, type LogRecord, type Outbox, type OutboxRow } from '../../ports/delivery-log.ts'
 
 export class MemoryOutbox implements Outbox {
   readonly #rows = new Map<number, OutboxRow>()

@@ -5,7 +5,6 @@
  * (memory-fleet.ts).
  */
 import { type BacklogRow, backlogRowOf } from '../../backlog-cell.ts'
-import type { DeliveredQuery } from '../../delivery-count-port.ts'
 import { SluiceError } from '../../errors.ts'
 import {
   type Digest,
@@ -16,6 +15,7 @@ import {
   type Recipient,
   type Status,
 } from '../../model.ts'
+import type { DeliveredQuery } from '../../ports/traffic.ts'
 import type {
   AdmissionQuery,
   AnswerKey,

@@ -1,6 +1,6 @@
 /** Reads from a record in memory what lost limiter state is filled from. Each method reads one snapshot. */
 import { delayingLimit, type Notification } from '../../model.ts'
-import type { TenantRecords } from '../../tenant-record-port.ts'
+import type { TenantRecords } from '../../ports/tenants.ts'
 import { countedAt } from '../admission.ts'
 import type { MemoryFleet } from './memory-fleet.ts'
 

@@ -4,8 +4,8 @@
  * suite of several members.
  */
 
+import type { TenantRecords } from '../../ports/tenants.ts'
 import type { Change, Clock, CommitResult, Store, TenantGeneration } from '../../ports.ts'
-import type { TenantRecords } from '../../tenant-record-port.ts'
 import { erasureRecord, logRecordsOf } from '../log-records.ts'
 import type { MemoryMember } from './memory-fleet.ts'
 import { MemoryOutbox } from './memory-outbox.ts'

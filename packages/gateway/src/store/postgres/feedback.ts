@@ -7,7 +7,7 @@ import type {
   ReportedNotification,
   SentRecord,
   WaitingReport,
-} from '../../feedback-port.ts'
+} from '../../ports/feedback.ts'
 import type { Db } from './connection.ts'
 import { isText } from './lists.ts'
 

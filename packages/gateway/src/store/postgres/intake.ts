@@ -1,5 +1,5 @@
 /** The record of intakes on PostgreSQL. Its statements may be repeated, so they run beside the writing connection. */
-import type { IntakePosition, IntakeRecord, PoisonRecord } from '../../intake-port.ts'
+import type { IntakePosition, IntakeRecord, PoisonRecord } from '../../ports/intake.ts'
 import type { Db } from './connection.ts'
 
 /** Rows that are removed in one transaction. */

@@ -1,6 +1,5 @@
 /** Notifications that are left to a broker: rows of owner 0 (migrations/0010-left-to-broker.sql). */
-import type { LeftToBroker, OutgoingVersion } from '../../outgoing-port.ts'
-import { outgoingVersion } from '../../outgoing-port.ts'
+import { type LeftToBroker, type OutgoingVersion, outgoingVersion } from '../../ports/outgoing.ts'
 import { statusCodes } from '../status-codes.ts'
 import type { ReadRow, WholeRow } from './codec.ts'
 import type { Db } from './connection.ts'

@@ -1,5 +1,5 @@
 /** The outbox of the delivery log on PostgreSQL. Its statements may be repeated, so they run beside the writing connection. */
-import type { LogRecord, Outbox, OutboxRow } from '../../delivery-log-port.ts'
+import type { LogRecord, Outbox, OutboxRow } from '../../ports/delivery-log.ts'
 import type { LogText } from '../log-records.ts'
 import type { Db } from './connection.ts'
 

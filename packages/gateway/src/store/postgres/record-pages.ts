@@ -1,7 +1,7 @@
 /** Reads a whole schema in pages, within a transaction: each kind by a cursor, so that no page sorts anything again. */
-import type { LogRecord } from '../../delivery-log-port.ts'
-import type { WaitingReport } from '../../feedback-port.ts'
 import type { Digest, Job, Recipient, SharedContent } from '../../model.ts'
+import type { LogRecord } from '../../ports/delivery-log.ts'
+import type { WaitingReport } from '../../ports/feedback.ts'
 import type { AccountRecord, HoldRecord, JobWork, StoredAnswer, TimeLine } from '../../ports.ts'
 import type { EntryPage } from '../move.ts'
 import { readRowsFor, type WholeRow } from './codec.ts'

@@ -1,7 +1,7 @@
 /** Reads the traffic of a schema beside the gateways that write it: by one connection, which reads only. */
 import { SluiceError } from '../../errors.ts'
 import type { Recipient } from '../../model.ts'
-import type { TrafficSource } from '../../traffic-port.ts'
+import type { TrafficSource } from '../../ports/traffic.ts'
 import type { PostgresAddress } from './address.ts'
 import { readRowsFor, type WholeRow } from './codec.ts'
 import { type Connection, connect } from './connection.ts'

@@ -1,6 +1,6 @@
 /** The record of feedback in the embedded store: events go to the engine in transactions of their own. */
-import type { FeedbackPage, FeedbackRecord } from '../../feedback-port.ts'
 import type { Notification } from '../../model.ts'
+import type { FeedbackPage, FeedbackRecord } from '../../ports/feedback.ts'
 import type { Page } from '../../ports.ts'
 import type { Readable } from './codec/checksum.ts'
 import type { FoundPage } from './tables/feedback.ts'

@@ -1,5 +1,5 @@
 /** The record of intakes in the embedded store: it goes to the engine in transactions of its own. */
-import type { IntakeRecord } from '../../intake-port.ts'
+import type { IntakeRecord } from '../../ports/intake.ts'
 import type { SqliteFeedbackOptions } from './sqlite-feedback.ts'
 
 /** Rows that are removed in one transaction. */

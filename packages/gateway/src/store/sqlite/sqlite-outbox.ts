@@ -1,5 +1,5 @@
 /** The outbox of the delivery log in the embedded store: read beside the writes, removed in transactions of their own. */
-import type { Outbox } from '../../delivery-log-port.ts'
+import type { Outbox } from '../../ports/delivery-log.ts'
 import type { EngineClient } from './worker/engine-client.ts'
 
 export interface SqliteOutboxOptions {

@@ -10,7 +10,7 @@ import { schemaOf } from '../../../src/adapters/delivery-log/cassandra-schema.ts
 import { readArguments } from '../../../src/cli/command.ts'
 import { form, run } from '../../../src/cli/explain.ts'
 import { exerciseDeliveryLog } from '../../../src/conformance/delivery-log.ts'
-import type { DeliveryLog } from '../../../src/delivery-log-port.ts'
+import type { DeliveryLog } from '../../../src/ports/delivery-log.ts'
 import { temporaryFolder } from '../../config/folder.ts'
 import { startProxy } from '../../store/postgres/proxy.ts'
 

@@ -10,7 +10,7 @@ import { createSystemClock } from '../../../src/adapters/clock.ts'
 import { createRabbitmqQueues, queueOf } from '../../../src/adapters/queue/rabbitmq.ts'
 import type { RabbitmqAddress } from '../../../src/adapters/queue/rabbitmq-client.ts'
 import { exerciseOutgoingQueues } from '../../../src/conformance/outgoing.ts'
-import type { OutgoingMessage, OutgoingQueues } from '../../../src/outgoing-port.ts'
+import type { OutgoingMessage, OutgoingQueues } from '../../../src/ports/outgoing.ts'
 import { type LossyProxy, startProxy } from '../../store/postgres/proxy.ts'
 
 const clock = createSystemClock()

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { limit } from '@sluice/limits'
 import { createMemoryState } from '../../../src/adapters/state/memory.ts'
 import { RulesReplaced } from '../../../src/errors.ts'
-import type { PlanLate } from '../../../src/late-port.ts'
+import type { PlanLate } from '../../../src/ports/limiter.ts'
 import { createVirtualClock } from '../../../src/simulation/clock.ts'
 
 const start = 1_000_000

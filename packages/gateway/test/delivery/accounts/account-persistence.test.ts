@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { AccountState } from '../../../src/account-port.ts'
 import { createAccountPersistence } from '../../../src/delivery/accounts/account-persistence.ts'
 import type { Pool } from '../../../src/delivery/pools/pool.ts'
+import type { AccountState } from '../../../src/ports/accounts.ts'
 import type { AccountRecord, Change, CommitResult } from '../../../src/ports.ts'
 import { createVirtualClock } from '../../../src/simulation/clock.ts'
 

@@ -1,8 +1,8 @@
 /** Tokens of a slot, and the calls that have one and are not written yet. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { SlotGrant } from '../../../src/account-slots-port.ts'
 import { FleetTokens } from '../../../src/delivery/accounts/fleet-tokens.ts'
+import type { SlotGrant } from '../../../src/ports/account-slots.ts'
 
 const grant = (tokens: number): SlotGrant => ({ tokens, isProbe: false, shortage: 'none', busy: tokens })
 const slot = 50

@@ -3,12 +3,17 @@
  * and has none until the answer came; one judge decides on the results of all, and its verdicts reach every process later.
  * A slot never gets more tokens than what leaves every run of slots that contains it at the maximum of its window.
  */
-import type { AccountChange, AccountListener, AccountState, CountedCall } from '../../../src/account-port.ts'
 import {
   type AccountOptions,
   type AccountPolicy,
   PooledAccount,
 } from '../../../src/delivery/accounts/account.ts'
+import type {
+  AccountChange,
+  AccountListener,
+  AccountState,
+  CountedCall,
+} from '../../../src/ports/accounts.ts'
 import type { Account, AccountRecord, Clock, SendResult } from '../../../src/ports.ts'
 
 const slotMs = 20

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { AccountChange, AccountState } from '../../../src/account-port.ts'
 import type { Pool } from '../../../src/delivery/pools/pool.ts'
 import { createPoolAlerts } from '../../../src/delivery/pools/pool-alerts.ts'
+import type { AccountChange, AccountState } from '../../../src/ports/accounts.ts'
 import type { Alert } from '../../../src/ports.ts'
 
 const now = 1_000_000

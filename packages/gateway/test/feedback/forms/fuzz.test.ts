@@ -13,7 +13,7 @@ import { createSesForm } from '../../../src/feedback/forms/ses.ts'
 import { createTwilioForm, twilioSignature } from '../../../src/feedback/forms/twilio.ts'
 import { cleanDetail, keyOf, type Report } from '../../../src/feedback/report.ts'
 import { createWebhooks } from '../../../src/feedback/webhooks.ts'
-import { feedbackTypes } from '../../../src/feedback-port.ts'
+import { feedbackTypes } from '../../../src/ports/feedback.ts'
 import { testSeed as seed } from '../../harness.ts'
 import { ec, jsonCall, mailgunBody, rsa, sendgridCall, snsCall, snsMessage, topic } from '../signers.ts'
 

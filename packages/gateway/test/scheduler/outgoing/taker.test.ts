@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { epoch, someNotification } from '../../../src/conformance/store/sample.ts'
 import type { Notification } from '../../../src/model.ts'
-import { outgoingVersion } from '../../../src/outgoing-port.ts'
+import { outgoingVersion } from '../../../src/ports/outgoing.ts'
 import { Taker } from '../../../src/scheduler/outgoing/taker.ts'
 
 /** A process with one notification in memory; returns the ids that the record was asked for, and of acknowledged messages. */

@@ -1,10 +1,10 @@
 /**
- * Plans a subject again that is late (late-port.ts): its entries are read from Redis, and the planned instants written for
+ * Plans a subject again that is late (ports/limiter.ts): its entries are read from Redis, and the planned instants written for
  * those that still stand where they were read. Nothing of the subject is fired meanwhile, in any process: the script that
  * refused the first one holds the others up under the token of this plan, which lapses with its process.
  */
 import type { RestoredEntry } from '@sluice/limits'
-import type { HeldMove, KnownEntries, PlanLate, SubjectEntries } from '../../../late-port.ts'
+import type { HeldMove, KnownEntries, PlanLate, SubjectEntries } from '../../../ports/limiter.ts'
 import type { Subject } from '../../../ports.ts'
 import { type LimitCalls, presence } from './limit-calls.ts'
 import type { LimitHolds } from './limit-holds.ts'

@@ -1,5 +1,5 @@
 /** The registrations of limiter servers for one process, counted up from 1. A fleet counts them in its store. */
-import type { Registrations, ServerLife } from '../../../registration-port.ts'
+import type { Registrations, ServerLife } from '../../../ports/limiter.ts'
 
 export function createMemoryRegistrations(): Registrations {
   /** The newest life of each node, with its number. As many as there are nodes. */

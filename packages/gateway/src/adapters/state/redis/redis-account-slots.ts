@@ -1,8 +1,8 @@
 /**
- * The accounts of a fleet in Redis (account-slots-port.ts): a pool is one hash, a question one call of a script. The script
+ * The accounts of a fleet in Redis (ports/account-slots.ts): a pool is one hash, a question one call of a script. The script
  * knows the roster of a process by its name; it asks for the roster where it does not.
  */
-import type { AccountSlots, HeardVerdict, SlotAnswer, SlotQuestion } from '../../../account-slots-port.ts'
+import type { AccountSlots, HeardVerdict, SlotAnswer, SlotQuestion } from '../../../ports/account-slots.ts'
 import { unavailable } from './redis-server.ts'
 import type { RedisState } from './redis-state.ts'
 import { accountsScript } from './scripts.ts'

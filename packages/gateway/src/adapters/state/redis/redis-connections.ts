@@ -2,7 +2,7 @@
  * The number of a tenant's WebSocket connections over all processes: a room in Redis, in which a connection takes one
  * place. What Redis has lost is filled with what each process says of its own connections.
  */
-import type { Peers } from '../../../peer-port.ts'
+import type { Peers } from '../../../ports/fleet.ts'
 import { createRedisRoom, type RedisRoom, type RedisRoomOptions } from './redis-room.ts'
 import { unavailable } from './redis-server.ts'
 

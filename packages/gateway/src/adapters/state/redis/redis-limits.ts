@@ -4,7 +4,7 @@
  * What Redis has lost is unknown, and filled from the record before anything is decided (limit-calls.ts).
  */
 import type { Decision, Limits } from '@sluice/limits'
-import type { PlanLate } from '../../../late-port.ts'
+import type { PlanLate } from '../../../ports/limiter.ts'
 import type {
   Clock,
   FingerprintHold,

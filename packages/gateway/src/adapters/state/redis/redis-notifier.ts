@@ -1,5 +1,5 @@
 /** Hints between the processes of a fleet, by publishing them in Redis: nothing waits for a hint that is lost. */
-import type { Hint, Notifier } from '../../../notifier-port.ts'
+import type { Hint, Notifier } from '../../../ports/fleet.ts'
 import type { RedisBus } from './redis-bus.ts'
 
 export interface RedisNotifierOptions {

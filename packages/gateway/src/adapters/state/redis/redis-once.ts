@@ -5,7 +5,7 @@
  * this process works on itself it knows in any case.
  */
 import { createHash } from 'node:crypto'
-import type { Once, OnceKey } from '../../../once-port.ts'
+import type { Once, OnceKey } from '../../../ports/fleet.ts'
 import { createMemoryOnce } from '../memory-once.ts'
 import type { RedisState, StateKey } from './redis-state.ts'
 import { onceScript } from './scripts.ts'

@@ -1,9 +1,9 @@
 /**
- * The talk of the processes of a fleet (peer-port.ts), over the texts that they publish in Redis: one channel for all, and
+ * The talk of the processes of a fleet (ports/fleet.ts), over the texts that they publish in Redis: one channel for all, and
  * one for each process. What a process says in one turn of the event loop is one text a channel. A process is known from
  * its first beat until it takes leave, is declared dead, or was not heard for some time.
  */
-import type { PeerAnswers, Peers } from '../../../peer-port.ts'
+import type { PeerAnswers, Peers } from '../../../ports/fleet.ts'
 import type { RedisBus } from './redis-bus.ts'
 
 export interface RedisPeersOptions {

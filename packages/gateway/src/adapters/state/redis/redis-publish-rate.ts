@@ -3,7 +3,7 @@
  * count that Redis has lost is filled with what each process still knows of its own messages.
  */
 import type { Limit, RestoredEntry } from '@sluice/limits'
-import type { Peers } from '../../../peer-port.ts'
+import type { Peers } from '../../../ports/fleet.ts'
 import type { Clock } from '../../../ports.ts'
 import { createLimitCalls } from './limit-calls.ts'
 import { unavailable } from './redis-server.ts'

@@ -5,8 +5,8 @@
  */
 
 import { isStateAway } from '../../../errors.ts'
+import type { Occupancy, Room, RoomState, RoomTaken, TenantBounds } from '../../../ports/tenants.ts'
 import type { Clock } from '../../../ports.ts'
-import type { Occupancy, Room, RoomState, RoomTaken, TenantBounds } from '../../../room-port.ts'
 import { fullBound } from '../memory-room.ts'
 import type { Reply } from './redis-server.ts'
 import type { RedisState } from './redis-state.ts'

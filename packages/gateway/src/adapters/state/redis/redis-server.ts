@@ -7,8 +7,8 @@
 import { once } from 'node:events'
 import { createClient } from '@redis/client'
 import { SluiceError } from '../../../errors.ts'
+import type { Registrations } from '../../../ports/limiter.ts'
 import type { Clock } from '../../../ports.ts'
-import type { Registrations } from '../../../registration-port.ts'
 import { type Script, scripts } from './scripts.ts'
 
 /** Certificates in PEM. */

@@ -5,8 +5,8 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SluiceError } from '../../../errors.ts'
+import type { Registrations } from '../../../ports/limiter.ts'
 import type { Clock } from '../../../ports.ts'
-import type { Registrations } from '../../../registration-port.ts'
 import { slotOf, slotsMax } from './key-slot.ts'
 import {
   createRedisServer,

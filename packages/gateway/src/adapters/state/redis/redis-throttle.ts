@@ -4,14 +4,14 @@
  * lost queue is filled from the record under the next generation of its tenant.
  */
 import type { Window } from '@sluice/limits'
-import type { Clock } from '../../../ports.ts'
 import type {
   Promote,
   ThrottlePassed,
   ThrottlePlace,
   ThrottleState,
   WindowUse,
-} from '../../../throttle-port.ts'
+} from '../../../ports/tenants.ts'
+import type { Clock } from '../../../ports.ts'
 import type { RestoredEntry } from '../throttle/throttle-queue.ts'
 import type { Reply } from './redis-server.ts'
 import type { RedisState } from './redis-state.ts'

@@ -1,4 +1,4 @@
--- The operations of the throttle queues: the answers of throttle-port.ts, made of throttle-queue.lua.
+-- The operations of the throttle queues: the answers of ports/tenants.ts, made of throttle-queue.lua.
 -- Remembers a turn, so that it may be repeated.
 local function rememberTurn(module, id, t)
   local order, field = call('HGET', key, 'D'), 'd' .. module.number .. ':' .. id

@@ -2,8 +2,8 @@
  * The throttle state of one process, in memory: the queues of all tenants (throttle-queues.ts), restored from the store.
  * It answers without a promise once a queue is in memory.
  */
+import type { ThrottlePassed, ThrottlePlace, ThrottleRequest, ThrottleState } from '../../../ports/tenants.ts'
 import type { Clock } from '../../../ports.ts'
-import type { ThrottlePassed, ThrottlePlace, ThrottleRequest, ThrottleState } from '../../../throttle-port.ts'
 import type { ThrottleQueue } from './throttle-queue.ts'
 import { createThrottleQueues, type ThrottleQueuesOptions } from './throttle-queues.ts'
 

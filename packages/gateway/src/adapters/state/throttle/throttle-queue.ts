@@ -12,7 +12,7 @@
  * new place starts at the last place of its module and at the first time that is free for the tenant, which is
  * remembered: it visits about as many times as the widest limit counts, however long the queue is.
  */
-import type { ThrottlePlace, WindowUse } from '../../../throttle-port.ts'
+import type { ThrottlePlace, WindowUse } from '../../../ports/tenants.ts'
 import { countUntil, forget, insert, remove } from './sorted.ts'
 import type { Counted, ModuleQueue, RestoredEntry, ThrottleLimits } from './throttle-limits.ts'
 import { freeUnder, useOf } from './windows.ts'

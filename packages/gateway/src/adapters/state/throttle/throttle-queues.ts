@@ -4,8 +4,8 @@
  * a tenant with nothing counted is dropped.
  */
 import type { Window } from '@sluice/limits'
+import type { Promote } from '../../../ports/tenants.ts'
 import type { Admission, Clock, Page, Store } from '../../../ports.ts'
-import type { Promote } from '../../../throttle-port.ts'
 import { type Counted, type RestoredEntry, ThrottleQueue } from './throttle-queue.ts'
 
 interface ThrottleRates {

@@ -1,6 +1,6 @@
 /** Several rolling windows over one sorted list of times: the next free time, and the usage of each window. Pure. */
 import { freeAt, type Window } from '@sluice/limits'
-import type { WindowUse } from '../../../throttle-port.ts'
+import type { WindowUse } from '../../../ports/tenants.ts'
 import { countUntil } from './sorted.ts'
 
 /** Returns the earliest time ≥ from that all windows admit; each window is extended by `marginMs`. */

@@ -1,5 +1,5 @@
 /** Reads the totals of deliveries and complaints that all processes of a record write together. */
-import type { DeliveredCount, DeliveryTotal, DeliveryTotals } from '../../../delivery-count-port.ts'
+import type { DeliveredCount, DeliveryTotal, DeliveryTotals } from '../../../ports/traffic.ts'
 import { statusCodes } from '../../status-codes.ts'
 import type { Db } from '../connection.ts'
 

@@ -3,7 +3,7 @@
  * beat of another process for long enough, by its own monotonic clock and its own looks, declares that process dead. No
  * clock of the server decides, and no connection that was lost: a process that cannot look judges nobody.
  */
-import type { Members, Role } from '../../../member-port.ts'
+import type { Members, Role } from '../../../ports/fleet.ts'
 import type { Clock } from '../../../ports.ts'
 import type { PostgresAddress } from '../address.ts'
 import { type Connection, connect } from '../connection.ts'

@@ -2,10 +2,10 @@
  * Opens a record on PostgreSQL for one of several processes: its store, its membership under the same id, and the record
  * from which limiter state is filled that the processes share.
  */
-import type { Members } from '../../../member-port.ts'
+import type { Members } from '../../../ports/fleet.ts'
+import type { NewestRegistrations } from '../../../ports/limiter.ts'
+import type { TenantRecords } from '../../../ports/tenants.ts'
 import type { Clock, Store } from '../../../ports.ts'
-import type { NewestRegistrations } from '../../../registration-port.ts'
-import type { TenantRecords } from '../../../tenant-record-port.ts'
 import type { PostgresAddress } from '../address.ts'
 import { createReadPool, type Db } from '../connection.ts'
 import { newMemberId } from '../member.ts'

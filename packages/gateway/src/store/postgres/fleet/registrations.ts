@@ -2,7 +2,7 @@
  * The registrations of limiter servers in PostgreSQL: numbers of a sequence, so that none is given twice. Under a new
  * number nothing is filled before the calls have ended that were begun under the one before.
  */
-import type { NewestRegistrations, ServerLife } from '../../../registration-port.ts'
+import type { NewestRegistrations, ServerLife } from '../../../ports/limiter.ts'
 import type { Db } from '../connection.ts'
 
 /** The registrations on record. */

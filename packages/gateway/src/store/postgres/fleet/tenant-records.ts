@@ -4,8 +4,8 @@
  * are refused (`commit_group`).
  */
 import { boundOf } from '../../../bounds.ts'
+import type { TenantRecords } from '../../../ports/tenants.ts'
 import type { TenantGeneration } from '../../../ports.ts'
-import type { TenantRecords } from '../../../tenant-record-port.ts'
 import { statusOf } from '../../status-codes.ts'
 import type { Db } from '../connection.ts'
 import { isJobKind } from '../job-reads.ts'

@@ -4,7 +4,7 @@
  * on two busy cores, 4.8 s from a file that was just opened.
  */
 import type { DatabaseSync } from 'node:sqlite'
-import type { DeliveredCount, DeliveredQuery } from '../../../delivery-count-port.ts'
+import type { DeliveredCount, DeliveredQuery } from '../../../ports/traffic.ts'
 import { statusCodes } from '../../status-codes.ts'
 
 export function prepareDelivered(db: DatabaseSync): (query: DeliveredQuery) => readonly DeliveredCount[] {

@@ -7,7 +7,7 @@ import type {
   SentRecord,
   WaitingBounds,
   WaitingReport,
-} from '../../../feedback-port.ts'
+} from '../../../ports/feedback.ts'
 import { checksum, checksumOf, type Readable, readable } from '../codec/checksum.ts'
 
 const dayMs = 86_400_000

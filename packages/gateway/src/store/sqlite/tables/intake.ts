@@ -6,7 +6,7 @@ import {
   type PoisonCount,
   type PoisonQuery,
   type PoisonRecord,
-} from '../../../intake-port.ts'
+} from '../../../ports/intake.ts'
 import { checksum, checksumOf, type Readable, readable } from '../codec/checksum.ts'
 
 export interface PoisonPage extends Readable<PoisonRecord> {

@@ -3,7 +3,7 @@
  * Rows are numbered by their entries, so that the size of the outbox is known without reading it.
  */
 import type { DatabaseSync } from 'node:sqlite'
-import type { LogRecord, OutboxRow } from '../../../delivery-log-port.ts'
+import type { LogRecord, OutboxRow } from '../../../ports/delivery-log.ts'
 import { joinedText, type LogText } from '../../log-records.ts'
 import { checksum, checksumOf, type Readable, RowDamage } from '../codec/checksum.ts'
 

@@ -7,7 +7,7 @@ import process from 'node:process'
 import { describe, it } from 'node:test'
 import { seededRandom, seedOfRun } from '@sluice/limits-conformance'
 import { needs } from '../../../../../../scripts/services/needs.ts'
-import type { AccountState } from '../../../../src/account-port.ts'
+import type { AccountState } from '../../../../src/ports/accounts.ts'
 import type { SendResult } from '../../../../src/ports.ts'
 import { openAccountRig } from './account-rig.ts'
 

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { limit } from '@sluice/limits'
 import { needs } from '../../../../../../scripts/services/needs.ts'
-import type { HeldMove, PlanLate } from '../../../../src/late-port.ts'
+import type { HeldMove, PlanLate } from '../../../../src/ports/limiter.ts'
 import { openLimits } from './open-limits.ts'
 
 const subject = { key: 'acme/ada', tenant: 'acme', recipient: 'ada' }

@@ -8,8 +8,7 @@ import { createRedisBus } from '../../../../src/adapters/state/redis/redis-bus.t
 import { createRedisNotifier } from '../../../../src/adapters/state/redis/redis-notifier.ts'
 import { createRedisPeers } from '../../../../src/adapters/state/redis/redis-peers.ts'
 import { exerciseNotifier } from '../../../../src/conformance/notifier.ts'
-import type { Hint, Notifier } from '../../../../src/notifier-port.ts'
-import type { Peers } from '../../../../src/peer-port.ts'
+import type { Hint, Notifier, Peers } from '../../../../src/ports/fleet.ts'
 import { newPrefix } from './open.ts'
 
 const engines = {

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { needs } from '../../../../../../scripts/services/needs.ts'
 import { createRedisOnce } from '../../../../src/adapters/state/redis/redis-once.ts'
 import { exerciseOnce } from '../../../../src/conformance/once.ts'
-import type { Once, OnceKey } from '../../../../src/once-port.ts'
+import type { Once, OnceKey } from '../../../../src/ports/fleet.ts'
 import { engines, newPrefix, openRedis } from './open.ts'
 
 const request: OnceKey = { tenant: 'acme', module: 'shop', method: 'POST', path: '/notifications', key: 'k1' }

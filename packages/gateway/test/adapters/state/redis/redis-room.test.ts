@@ -13,7 +13,7 @@ import {
   type RoomRecord,
 } from '../../../../src/adapters/state/redis/redis-room.ts'
 import { exerciseRoom } from '../../../../src/conformance/room.ts'
-import type { Occupancy, TenantBounds } from '../../../../src/room-port.ts'
+import type { Occupancy, TenantBounds } from '../../../../src/ports/tenants.ts'
 import { type Engine, engines, newPrefix, openRedis } from './open.ts'
 
 /** The record of a store: the use of each member, and the present generation. */

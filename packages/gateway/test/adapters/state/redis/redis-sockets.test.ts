@@ -7,7 +7,7 @@ import { needs } from '../../../../../../scripts/services/needs.ts'
 import { createSystemClock } from '../../../../src/adapters/clock.ts'
 import { createRedisConnections } from '../../../../src/adapters/state/redis/redis-connections.ts'
 import { createRedisPublishRate } from '../../../../src/adapters/state/redis/redis-publish-rate.ts'
-import type { PeerAnswers, Peers } from '../../../../src/peer-port.ts'
+import type { PeerAnswers, Peers } from '../../../../src/ports/fleet.ts'
 import { densest } from '../../../harness.ts'
 import { newPrefix, openAdmin, openRedis } from './open.ts'
 

@@ -8,8 +8,8 @@ import {
   type ThrottleRecord,
 } from '../../../../src/adapters/state/redis/redis-throttle.ts'
 import { exerciseThrottle, type ThrottleTerms } from '../../../../src/conformance/throttle.ts'
+import type { ThrottlePlace } from '../../../../src/ports/tenants.ts'
 import { createVirtualClock } from '../../../../src/simulation/clock.ts'
-import type { ThrottlePlace } from '../../../../src/throttle-port.ts'
 import { type Engine, engines, newPrefix, openAdmin, openRedis } from './open.ts'
 import { createThrottleRecord } from './throttle-record.ts'
 

@@ -9,9 +9,9 @@ import { type Random, seededRandom } from '@sluice/limits-conformance'
 import type { RedisState } from '../../../../src/adapters/state/redis/redis-state.ts'
 import { createRedisThrottle } from '../../../../src/adapters/state/redis/redis-throttle.ts'
 import { createMemoryThrottle } from '../../../../src/adapters/state/throttle/memory-throttle.ts'
+import type { ThrottlePlace, ThrottleRequest, ThrottleState } from '../../../../src/ports/tenants.ts'
 import type { Store } from '../../../../src/ports.ts'
 import { createVirtualClock, type VirtualClock } from '../../../../src/simulation/clock.ts'
-import type { ThrottlePlace, ThrottleRequest, ThrottleState } from '../../../../src/throttle-port.ts'
 import { createThrottleRecord, type ThrottleModel } from './throttle-record.ts'
 
 export interface DifferentialOptions {

@@ -1,5 +1,5 @@
 /** The store's port for the right to send; `Store` includes its method. */
-import type { Notification, Recipient } from './model.ts'
+import type { Notification, Recipient } from '../model.ts'
 
 /** A notification that is about to be sent, and its recipient as it was read: `null` where none is on record. */
 export interface RightRequest {

@@ -1,5 +1,12 @@
-/** Reports of pools and their accounts: what the routes, the metrics and the explanations read of delivery. */
+/**
+ * Reports of parts of the gateway for the routes, the metrics, the log and explanations: pools and their accounts, the
+ * complaint guard, and intakes. Plain data.
+ */
 import type { Channel } from './model.ts'
+
+// ---- pools and accounts
+//
+// Reports of pools and their accounts: what the routes, the metrics and the explanations read of delivery.
 
 export interface PoolReport {
   readonly channel: Channel
@@ -130,4 +137,65 @@ export interface AccountPast {
 export interface PoolsView {
   details(): readonly PoolDetails[]
   past(channel: Channel, account: string): AccountPast | undefined
+}
+
+// ---- the complaint guard
+//
+// Reports of the complaint guard about a category of a tenant: its counts, its stage, and each change. Plain data.
+
+/** Delivered notifications and complaints in the rolling window. */
+export interface ComplaintCounts {
+  readonly delivered: number
+  readonly complained: number
+}
+
+/** `free`: nothing waits. `slowed`: departures are paced. `paused`: none leaves. */
+export type ComplaintStage = 'free' | 'slowed' | 'paused'
+
+/** The present state of one category of one tenant. */
+export interface ComplaintReport extends ComplaintCounts {
+  readonly tenant: string
+  readonly category: string
+  readonly stage: ComplaintStage
+  /** The lower bound of the rate of complaints, from 0 to 1. */
+  readonly bound: number
+  /** The share of departures that is left: 1 where it is free, 0 where it is paused. */
+  readonly share: number
+  /** The instant since which it is in this stage; absent where it is free. */
+  readonly since?: number
+  /** The instant at which a pause ends if nothing more happens. */
+  readonly until?: number
+}
+
+/** A category has come from one stage to another. */
+export interface ComplaintChange {
+  readonly before: ComplaintStage
+  readonly now: ComplaintReport
+  /** True for a stage that was on record already: at the start of this process, or because another one decided it. */
+  readonly isAdopted?: boolean
+}
+
+// ---- intakes
+//
+// The figures of intakes, for metrics, readiness and the log.
+
+/** One intake of this process. */
+export interface IntakeReport {
+  /** The topic that it takes, and the consumer group in which it does. */
+  readonly topic: string
+  readonly group: string
+  /** The instant since which no broker answers, epoch ms; undefined while they do. */
+  readonly awaySince: number | undefined
+  /** The partitions that this process has. */
+  readonly partitions: readonly {
+    readonly partition: number
+    /** Every record before this offset is done. */
+    readonly next: number
+    /** Records behind it, as of the last answer. */
+    readonly lag: number
+    /** A record waits for room, and the partition with it. */
+    readonly isPaused: boolean
+  }[]
+  /** Records that this process has taken since its start, by outcome. */
+  readonly counts: Readonly<Record<'accepted' | 'repeated' | 'poison', number>>
 }

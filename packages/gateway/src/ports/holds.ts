@@ -1,5 +1,5 @@
 /** Holds that an operator sets, as the store keeps them: an account is out, or notifications stop, until an instant. */
-import type { Channel } from './model.ts'
+import type { Channel } from '../model.ts'
 
 export interface HoldRecord {
   /** Identifies it: a name that the operator chose, or `<channel>/<account>` for an account. */

@@ -2,7 +2,7 @@
  * The ports of the delivery log, a record of every change of state outside of the store: the log itself, and the outbox
  * in which the store keeps what the log has not got yet.
  */
-import type { Channel, TimelineEvent } from './model.ts'
+import type { Channel, TimelineEvent } from '../model.ts'
 
 /** Consecutive changes of state of one notification. */
 export interface LoggedEvents {

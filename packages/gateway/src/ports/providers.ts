@@ -2,7 +2,7 @@
  * The ports towards providers as interfaces: accounts, messages, send results, account state that survives a restart,
  * and alerts. Other modules import them from ports.ts.
  */
-import type { Channel, Content, JsonObject, Priority, RecipientFields } from './model.ts'
+import type { Channel, Content, JsonObject, Priority, RecipientFields } from '../model.ts'
 
 export interface Account {
   readonly id: string

@@ -3,7 +3,7 @@
  * index by which a provider's own ids and addresses lead back to a notification. Both are a record apart from the
  * states of notifications: an event changes no status, so it never meets a move.
  */
-import type { Channel, Notification } from './model.ts'
+import type { Channel, Notification } from '../model.ts'
 
 export const feedbackTypes = ['complaint', 'bounce', 'delivered', 'open', 'click', 'unsubscribe'] as const
 export type FeedbackType = (typeof feedbackTypes)[number]

@@ -1,8 +1,14 @@
 /**
- * The port towards the limits of tenants and modules, which count acceptances, and the throttle queues before them. It is
- * asked for all notifications of a tenant at once, so that an engine across a network needs one round trip; the state in
- * memory answers without a promise. Instants are epoch milliseconds, durations milliseconds.
+ * The ports to what is counted for each tenant: the limits of the tenant and its modules with their throttle queues, the
+ * room within its bounds, and the record from which both are filled when their state is lost.
  */
+import type { TenantGeneration } from '../ports.ts'
+
+// ---- tenant throttle
+//
+// The port towards the limits of tenants and modules, which count acceptances, and the throttle queues before them. It is
+// asked for all notifications of a tenant at once, so that an engine across a network needs one round trip; the state in
+// memory answers without a promise. Instants are epoch milliseconds, durations milliseconds.
 
 /** A notification in the limits of its tenant and module. */
 export interface ThrottleRequest {
@@ -118,4 +124,106 @@ export interface ThrottleState {
   /** Restores the queues that are not empty, and calls back with entries whose turn comes before their stored instant. */
   start(promote: Promote): Promise<void>
   stop(): Promise<void>
+}
+
+// ---- room
+//
+// The port that counts how much of its bounds each tenant uses. A fleet counts over all of its processes.
+
+/** Room within the bounds of a tenant; `critical` may use a tenth of the queue on top, at least one. */
+export interface Room {
+  readonly queue: number
+  readonly critical: number
+  readonly waiting: number
+  /** Bytes of content, as it is stored. @defaultValue 0 */
+  readonly bytes?: number
+}
+
+export interface TenantBounds {
+  /**
+   * Maximum of queued notifications, those delayed by a tenant or module limit, dead letters, and what jobs still
+   * accept.
+   */
+  readonly queueMax: number
+  /** Maximum of notifications that are scheduled, in a digest, or delayed by a recipient limit. */
+  readonly waitingMax: number
+  /** Maximum bytes of content that waits, as it is stored. */
+  readonly bytesMax: number
+}
+
+/** The use of each bound of one tenant. */
+export interface Occupancy {
+  readonly queue: number
+  readonly waiting: number
+  readonly bytes: number
+}
+
+/**
+ * Room that was taken, with the function that gives it back. Room of a fleet has the generation of its counts, to be
+ * compared in the commit: after their loss the store refuses earlier ones.
+ */
+export interface TakenRoom {
+  readonly giveBack: () => void
+  readonly generation?: number
+}
+
+/** Room that was taken, or the bound that has not enough and its present use. */
+export type RoomTaken = TakenRoom | { readonly full: keyof Occupancy; readonly used: number }
+
+export interface RoomState {
+  /** True where the room of several processes is filled from the record: nothing is counted at the start of one. */
+  readonly isShared?: true
+  /** Counts what this process has put on record, or taken off it. */
+  count(tenant: string, by: Partial<Occupancy>): void
+  /**
+   * Takes room before a change is written; it is given back behind the change, when that counts by itself. No bound is
+   * exceeded, whoever takes at the same time. Without a promise where no other process must be asked; rejects with
+   * STATE_UNAVAILABLE.
+   */
+  take(tenant: string, room: Room, bounds: TenantBounds): RoomTaken | Promise<RoomTaken>
+  /** Returns the use of a tenant's bounds, with the room that is taken now; that of other processes as it is known. */
+  of(tenant: string): Occupancy
+}
+
+// ---- filling lost state
+//
+// The port of the record from which the limits of tenants and their room are filled when the state that holds them is
+// lost. A generation comes first: changes of an earlier one are on record by then, or are refused.
+
+/** An entry on record that counts in the limits of its tenant and module. */
+interface CountedEntry {
+  readonly module: string
+  /** The instant at which it counts, epoch ms. */
+  readonly at: number
+  readonly isCritical: boolean
+}
+
+/** An entry on record that waits in the throttle queue of its tenant. */
+interface WaitingEntry {
+  readonly id: string
+  readonly module: string
+  /** The place that it was promised, epoch ms. */
+  readonly at: number
+  readonly dueAt: number
+}
+
+export interface TenantRecords {
+  /**
+   * Gives the throttle queues of a tenant their next generation. Returns when every change of an earlier one is on
+   * record or refused. Rejects with STORE_UNAVAILABLE, as all of these.
+   */
+  nextThrottleGeneration(tenant: string): Promise<number>
+  /** Reads the entries that have passed since, and those that wait in the order of acceptance, in one snapshot. */
+  entries(
+    tenant: string,
+    since: number,
+  ): Promise<{ readonly counted: readonly CountedEntry[]; readonly waiting: readonly WaitingEntry[] }>
+  /** Names the tenants that have waiting entries. */
+  waitingTenants(): Promise<readonly string[]>
+  /** Reads the present generations of a tenant's state; 0 of a state that was never filled. */
+  generations(tenant: string): Promise<{ readonly [State in TenantGeneration['state']]: number }>
+  /** Gives the room of a tenant its next generation. */
+  nextRoomGeneration(tenant: string): Promise<number>
+  /** Reads what each member has on record; a member of its own stands for those that have ended. */
+  tallies(tenant: string): Promise<readonly (Occupancy & { readonly member: string })[]>
 }

@@ -3,8 +3,7 @@
  * are left to it. A message only names a notification: the record stays the truth, and whoever takes the message asks
  * the record for the notification. A message that comes twice, or too late, finds nothing there.
  */
-import type { Channel, Notification, Priority, Status } from './model.ts'
-import { revisionOf } from './model.ts'
+import { type Channel, type Notification, type Priority, revisionOf, type Status } from '../model.ts'
 
 /** The version of a notification: the record gives it to whoever names this one and no other. */
 export interface OutgoingVersion {

@@ -15,8 +15,8 @@
  *
  * Instants are epoch milliseconds.
  */
-import type { AccountDetails, AccountPast, AccountReport } from './pool-reports.ts'
-import type { Account, AccountRecord, SendResult } from './provider-ports.ts'
+import type { AccountDetails, AccountPast, AccountReport } from '../reports.ts'
+import type { Account, AccountRecord, SendResult } from './providers.ts'
 
 /** A Retry-After as it was understood. */
 export interface RetryAfter {

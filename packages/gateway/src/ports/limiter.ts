@@ -1,0 +1,288 @@
+/**
+ * The ports to the limiter's state: the limits of recipients, the record from which lost state is rebuilt, the planning of
+ * notifications that become late, and the numbers of the servers that hold the state.
+ */
+import type { ForbiddenInterval, Limit, Decision as LimitDecision, RestoredEntry } from '@sluice/limits'
+import type { Notification } from '../model.ts'
+
+// ---- limits of recipients
+//
+// The port towards the limiter's state, which is a cache of facts in the store: the instants that notifications hold
+// in each subject. `reserve`, `fire` and `cancel` are those of @sluice/limits; `pause`, `waiting` and `advance` let
+// waiting notifications move up before any newcomer. Instants are epoch milliseconds, durations milliseconds.
+
+/** The key of a count: the recipient, or another key that a limit names in `per`. */
+export interface Subject {
+  readonly key: string
+  readonly tenant: string
+  readonly recipient?: string
+}
+
+export interface LimitRequest {
+  readonly subject: Subject
+  readonly id: string
+  readonly rules: readonly Limit[]
+  readonly notBefore?: number
+  readonly forbidden?: readonly ForbiddenInterval[]
+  readonly horizonMs?: number
+  /** True if it waited before: a pause does not hold it up. */
+  readonly waited?: boolean
+  /** True if the instant that it held has come: as at `fire`, only what has left stands in its way. */
+  readonly inTurn?: boolean
+  /** For `advance`, the instant that is on record, epoch ms. */
+  readonly promisedAt?: number
+}
+
+/** A slot to release. */
+export interface SlotRelease extends Pick<LimitRequest, 'subject' | 'id'> {
+  /**
+   * The slot stays where the id was fired later than `after`: another writer has sent the notification meanwhile, and
+   * that counts. Absent: the slot is released in any case.
+   */
+  readonly unlessFired?: { readonly after: number; readonly rules: readonly Limit[] }
+}
+
+/** A deduplication request: one notification with this fingerprint is allowed within the window. */
+export interface FingerprintHold {
+  readonly subject: Subject
+  readonly fingerprint: string
+  readonly id: string
+  readonly windowMs: number
+  /** Checks only, and holds nothing. */
+  readonly dry?: boolean
+}
+
+/** The decision of the limits; see `reserve` in @sluice/limits. */
+export type Reservation = LimitDecision
+
+/** A reservation that has become earlier in all of its subjects, or is later than it was promised. */
+export interface Advance {
+  /** The instant that it holds now. */
+  readonly at: number
+  /** The instant of the slot that it left. */
+  readonly from: number
+  /** The decision of each subject's limits for the first instant that was requested. */
+  readonly reservations: readonly Reservation[]
+  /** Subjects in which the later slot is free now and other notifications wait; each is paused once more. */
+  readonly freed: readonly Subject[]
+}
+
+export interface Firing {
+  readonly fired: boolean
+  readonly at: number
+  /** The subject, where the released slot is free and other notifications wait there: paused, as by `cancel`. */
+  readonly freed?: Subject
+}
+
+export interface LimitState {
+  /** Reserves slots. Resolves when none of the subjects is paused, except for requests that have waited before. */
+  reserve(requests: readonly LimitRequest[]): Promise<readonly Reservation[]>
+  /** Returns the same decisions as `reserve` and reserves nothing. */
+  preview(requests: readonly LimitRequest[]): Promise<readonly Reservation[]>
+  /**
+   * Counts the notifications as sent now at the moment of handing over, or reserves anew at the instant in the
+   * result.
+   */
+  fire(requests: readonly LimitRequest[]): Promise<readonly Firing[]>
+  /** Counts the notifications as sent now without checking limits: they left later than they were fired. */
+  force(requests: readonly Pick<LimitRequest, 'subject' | 'id' | 'rules'>[]): Promise<void>
+  /**
+   * Counts notifications as sent now that the record counts already, because another process may have sent them. A subject
+   * that is not filled yet stays so: it is filled from the record, when it is touched.
+   */
+  recount(requests: readonly Pick<LimitRequest, 'subject' | 'id' | 'rules'>[]): Promise<void>
+  /**
+   * Releases slots. Where other notifications wait for an instant that is still to come, the subject is paused, so
+   * that no newcomer takes the slot before them. Returns these subjects; `resume` must be called for each of them.
+   */
+  cancel(requests: readonly SlotRelease[]): Promise<readonly Subject[]>
+  /** Holds up newcomers in `reserve` and `preview` until `resume` was called as often. */
+  pause(subjects: readonly Subject[]): Promise<void>
+  resume(subjects: readonly Subject[]): Promise<void>
+  /**
+   * Books newcomers of a subject no earlier than the latest instant that these ids hold, until it is called again: no
+   * newcomer overtakes one of them while they move up. No ids end it.
+   */
+  queueBehind(subject: Subject, ids: readonly string[]): Promise<void>
+  /**
+   * Adds ids to the waiting lists of their subjects. They hold no instant but wait for one: for them, too, a subject
+   * is paused when a slot becomes free. `cancel`, a held reservation and `delist` remove them.
+   */
+  enlist(requests: readonly Pick<LimitRequest, 'subject' | 'id'>[]): Promise<void>
+  delist(requests: readonly Pick<LimitRequest, 'subject' | 'id'>[]): Promise<void>
+  /**
+   * Returns the ids that hold a future instant of the subject and the ids on its waiting list, in the order of
+   * acceptance. With `first` a subject that is being filled may answer the first of them alone, which `advance` knows:
+   * asked again without it, it answers all.
+   */
+  waiting(subject: Subject, asked?: { readonly first?: boolean }): Promise<readonly string[]>
+  /**
+   * Reserves anew the slots that one id holds in all of these subjects, if all of them admit it earlier; otherwise
+   * the reservation stays, and is returned where it is later than the promise. Never later than it was, and never for
+   * an id that holds nothing any more.
+   */
+  advance(requests: readonly LimitRequest[]): Promise<Advance | undefined>
+  /** Holds each fingerprint under its id for the window; false where another notification holds it already. */
+  holdFingerprints(requests: readonly FingerprintHold[]): Promise<readonly boolean[]>
+  /** Releases fingerprints that the ids hold: a cancelled or failed notification does not block a duplicate. */
+  releaseFingerprints(requests: readonly Omit<FingerprintHold, 'windowMs' | 'dry'>[]): Promise<void>
+  /**
+   * The rules have changed: each subject is filled again from the record when it is touched next. What this process
+   * knows and the record does not yet (sends that were fired, fingerprints) is kept.
+   */
+  renew(): void
+  /** Puts the instants of committed notifications in the state, without asking the limits. */
+  adopt(requests: readonly AdoptedReservation[]): Promise<void>
+  close(): Promise<void>
+}
+
+/** A reservation that is on record. */
+interface AdoptedReservation extends Pick<LimitRequest, 'subject' | 'id' | 'rules'> {
+  readonly at: number
+}
+
+// ---- planning late notifications again
+//
+// The port by which notifications that become late while a gateway runs are planned again: their subjects' instants in
+// the limiter's state. Instants are epoch milliseconds.
+
+/** The entries of subjects, by the keys of these. */
+export type KnownEntries = ReadonlyMap<string, readonly RestoredEntry[]>
+
+/** The instants of subjects in the limiter's state. */
+export interface SubjectEntries {
+  /** Returns the entries of a subject, which is filled from the record where it is not known. */
+  read(subject: Subject): Promise<readonly RestoredEntry[]>
+  /** Returns those of all of them as they are now, by their keys; without the subjects that are not known. */
+  peek(subjects: Iterable<Subject>): KnownEntries | Promise<KnownEntries>
+  /**
+   * Holds other instants for notifications, without asking the limits; one that stands elsewhere than it was peeked at
+   * keeps its instant. Returns the subjects in which notifications wait, paused: `resume` must be called for each of them.
+   */
+  move(moves: readonly HeldMove[]): readonly Subject[] | Promise<readonly Subject[]>
+}
+
+/** A notification that holds another instant from now on. */
+export interface HeldMove {
+  readonly id: string
+  readonly at: number
+  readonly subjects: readonly { readonly subject: Subject; readonly streams: readonly string[] }[]
+}
+
+/** A subject whose limits refused notifications at their instants. */
+export interface LateSubject {
+  readonly subject: Subject
+  /** The ids that were refused: what they hold is no promise. */
+  readonly refused: ReadonlySet<string>
+}
+
+/** Plans a subject again. Never rejects: without a plan each keeps what it holds. */
+export type PlanLate = (late: LateSubject, entries: SubjectEntries) => Promise<void>
+
+// ---- rebuilding the state
+//
+// The store's port for rebuilding limiter state; the store answers it with `admissions` and `inThrottleQueue`.
+
+/** The fields that limits select and count by. */
+export type Countable = Pick<
+  Notification,
+  'tenant' | 'module' | 'to' | 'channel' | 'category' | 'priority' | 'template' | 'actor' | 'actors'
+>
+
+/** A notification from which limiter state is rebuilt: it was sent, may have been sent, or holds an instant. */
+export type Admission = Pick<
+  Notification,
+  | 'id'
+  | 'tenant'
+  | 'module'
+  | 'to'
+  | 'channel'
+  | 'category'
+  | 'priority'
+  | 'template'
+  | 'actor'
+  | 'actors'
+  | 'status'
+  | 'dueAt'
+  | 'createdAt'
+  | 'firedAt'
+  | 'suspects'
+  | 'fingerprint'
+  | 'undecided'
+  | 'expiresAt'
+  | 'digestId'
+> & {
+  /**
+   * The instant at which it counted for the limits of its tenant and module, if it did: see store/admission.ts.
+   */
+  readonly countedAt?: number
+  /** The slot in the throttle queue that it was promised, while it stands there. */
+  readonly promisedAt?: number
+  /** The policy version under which it was last decided. */
+  readonly policyVersion: string
+}
+
+export interface AdmissionQuery {
+  readonly tenant: string
+  /** Absent: all recipients of the tenant, except notifications in a throttle queue (`inThrottleQueue`). */
+  readonly recipient?: string
+  /**
+   * Selects notifications created, sent or due at this instant or later; for a tenant, those created or admitted
+   * through its limits since.
+   */
+  readonly since: number
+  /** The maximum number of notifications, newest first. */
+  readonly limit: number
+}
+
+/** Selects what the limits of a subject count: what left since, may have left, or waits. */
+export interface CountedQuery {
+  readonly tenant: string
+  /** @defaultValue the whole tenant */
+  readonly recipient?: string
+  /** For a tenant, notifications created earlier are selected only if their turn came in a throttle queue since. */
+  readonly since: number
+  /**
+   * Selects what the limits of a tenant and its modules count: every notification that was created since, or whose turn
+   * came since, whatever became of it. Only for a tenant. @defaultValue false
+   */
+  readonly accepted?: boolean
+  /**
+   * Selects only what counts near the present: what left since `from` or may have left, and what waits and is due until
+   * `to`; of what is due later the first of each page. Epoch ms. Only for a tenant, without `accepted`.
+   * @defaultValue all
+   */
+  readonly within?: { readonly from: number; readonly to: number }
+  /** The `nextCursor` of the page before. */
+  readonly cursor?: string
+  /** The number of rows that a page examines: it may return fewer, even none. */
+  readonly limit: number
+}
+
+// ---- numbering its servers
+//
+// The port that numbers the servers of limiter state. A value in a server counts only where it bears the number under which
+// the server is registered: after a restart, a promotion or a failback it bears another one, and is unknown. Unknown is
+// not empty: the value is filled from the record before anything is decided.
+
+/** A server in one of its lives: a restart changes the run id, a promotion the replication id. */
+export interface ServerLife {
+  /** The address, host and port. */
+  readonly node: string
+  readonly runId: string
+  readonly replicationId: string
+}
+
+export interface Registrations {
+  /**
+   * Returns the number of this life: the one it has while it is the newest of its node, else the next one. No number is
+   * given twice, in no process of the fleet. Rejects with STORE_UNAVAILABLE.
+   */
+  register(life: ServerLife): number | Promise<number>
+}
+
+/** Registrations that are on record for several processes. */
+export interface NewestRegistrations extends Registrations {
+  /** Reads the newest registration of each server, by its node. Rejects with STORE_UNAVAILABLE. */
+  newest(): Promise<ReadonlyMap<string, number>>
+}
