@@ -14,7 +14,7 @@ export interface FollowedHints {
   readonly clock: Pick<Clock, 'now' | 'at'>
 }
 
-/** Holds of other processes are in force after this at the latest, ms. */
+/** A process that makes no call knows the holds of others after this at the latest, ms. */
 const rereadMs = 5_000
 
 /** Returns the function that ends it. */

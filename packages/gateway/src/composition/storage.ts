@@ -58,6 +58,7 @@ export async function openStorage(
 ): Promise<Storage> {
   const { config, policy, parts, clock, log, members, notifier, fleet } = context
   const onError = context.errorsOf('store')
+  let holds: KeptHolds | undefined
   let ledger: Ledger | undefined
   let damagedRows = 0
   const { acceptLoss = false } = parts
@@ -89,9 +90,15 @@ export async function openStorage(
     fleet === undefined ? createBacklog(await store.backlog()) : createRecordedBacklog({ store, clock })
   const backlog = config.intake.length === 0 ? counted : withPoison(counted, { intake: store.intake, clock })
   const stopTimeLine = await continueTimeLine(context, store)
+  // A process that has not heard of a hold reads it with the right to send, before the limits are asked.
+  const begin: Store['begin'] = async (requests) => {
+    const given = await store.begin(requests)
+    if (given.holds !== undefined) await holds!.follow(given.holds)
+    return given
+  }
   const room = fleet?.state.room ?? createMemoryRoom()
   ledger = await createLedger({
-    store,
+    store: fleet === undefined ? store : { ...store, begin },
     room: parts.wrapRoom?.(room) ?? room,
     clock,
     boundsFor: (tenant) => tenantOf(config.tenants, tenant),
@@ -100,7 +107,7 @@ export async function openStorage(
     backlog,
   })
   const onWritten = (): void => notifier.tell({ topic: 'holds' })
-  const holds = await createOperatorHolds({ store, ledger, clock, onWritten, onError })
+  holds = await createOperatorHolds({ store, ledger, clock, onWritten, onError })
   const { deliveryTotals: totals } = store
   const complaints = await createComplaintGuard({
     policy: policy.part,

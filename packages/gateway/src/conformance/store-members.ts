@@ -127,6 +127,24 @@ export function exerciseStoreMembers(name: string, open: () => Promise<StoreFlee
       })
     })
 
+    test('marks the holds on record with each right, so that a process knows when to read them', async (a, b) => {
+      const [one] = await stored(a.store, due(1))
+      const marks: (string | undefined)[] = []
+      const mark = async () => void marks.push((await rightsOf(a.store, one!)).holds)
+      const hold = { name: 'night', since: epoch, until: epoch + 50, reason: 'r' }
+      await mark()
+      await mark()
+      await must(b.store, { holds: [{ kind: 'put', hold }] })
+      await mark()
+      await must(b.store, { holds: [{ kind: 'put', hold: { ...hold, until: epoch + 60 } }] })
+      await mark()
+      await must(b.store, { holds: [{ kind: 'end', name: 'night' }] })
+      await mark()
+      assert.equal(typeof marks[0], 'string')
+      assert.equal(marks[1], marks[0])
+      for (const [index, each] of marks.slice(2).entries()) assert.notEqual(each, marks[index + 1])
+    })
+
     describe('takeover', () => {
       test('takes nothing over from a process that lives', async (a, b) => {
         await stored(a.store, due(1))

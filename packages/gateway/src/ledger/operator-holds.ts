@@ -1,7 +1,8 @@
 /**
  * Holds of operators: an account is out, or notifications are stopped, until an instant. A hold is in force from the
  * moment at which it is asked for, and answered when it is on disk; it ends by itself. Writes go one after the other,
- * so that memory and record agree on the last one.
+ * so that memory and record agree on the last one. Where other processes share the record, it is answered when their
+ * rights from before it have ended, and the mark that comes with each later right tells them to read it.
  */
 import { SluiceError } from '../errors.ts'
 import type { Notification } from '../model.ts'
@@ -9,7 +10,7 @@ import { type Clock, complaintHoldPrefix, type HoldRecord, type Store } from '..
 import type { HoldRequest, Ledger, OperatorHolds } from '../stages.ts'
 
 export interface OperatorHoldsOptions {
-  readonly store: Pick<Store, 'holds'>
+  readonly store: Pick<Store, 'holds' | 'othersCallForMs'>
   readonly ledger: Pick<Ledger, 'commit'>
   readonly clock: Clock
   /** Called when this process has written a hold, or its end. @defaultValue nobody is told */
@@ -32,6 +33,11 @@ export interface KeptHolds extends OperatorHolds {
   untilOf(notification: Pick<Notification, 'tenant' | 'channel' | 'category'>): number | undefined
   /** Reads the holds on record again: other processes write them too. Never rejects. */
   reread(): Promise<void>
+  /**
+   * Resolves when the holds are in force that are on record under this mark, which a right to send came with. Rejects where
+   * they cannot be read: then no call may be made.
+   */
+  follow(mark: string): Promise<void>
   /** Stops waiting for the ends of holds; resolves when nothing is being written. */
   close(): Promise<void>
 }
@@ -48,6 +54,10 @@ export async function createOperatorHolds(options: OperatorHoldsOptions): Promis
   let last: Promise<unknown> = Promise.resolve()
   let disarm: (() => void) | undefined
   let closed = false
+  /** The mark of the holds that were read last for a right to send. */
+  let read: string | undefined
+  /** When the last call can have been made under a right from before the newest hold, epoch ms. */
+  let othersKnowAt = Number.NEGATIVE_INFINITY
   for (const hold of await recorded()) holds.set(hold.name, hold)
   select()
 
@@ -121,8 +131,15 @@ export async function createOperatorHolds(options: OperatorHoldsOptions): Promis
       arm()
       throw error
     }
+    othersKnowAt = clock.now() + store.othersCallForMs
     options.onWritten?.()
     return hold
+  }
+
+  /** Waits until no other process makes a call any more that the holds in force stop, also those that it put itself. */
+  async function untilOthersKnow(): Promise<void> {
+    const at = othersKnowAt
+    if (at > clock.now()) await new Promise<void>((resolve) => clock.at(at, resolve))
   }
 
   async function end(name: string): Promise<boolean> {
@@ -140,7 +157,9 @@ export async function createOperatorHolds(options: OperatorHoldsOptions): Promis
     const onRecord = new Map((await recorded()).map((hold) => [hold.name, hold]))
     for (const [name, hold] of onRecord) {
       const known = holds.get(name)
-      if (hold.until > now && (known === undefined || !isSame(known, hold))) replace(name, hold)
+      if (hold.until <= now || (known !== undefined && isSame(known, hold))) continue
+      replace(name, hold)
+      othersKnowAt = now + store.othersCallForMs
     }
     for (const name of [...holds.keys()]) if (!onRecord.has(name)) replace(name, undefined)
     arm()
@@ -148,6 +167,14 @@ export async function createOperatorHolds(options: OperatorHoldsOptions): Promis
 
   return {
     reread: () => inTurn(reread).catch((error) => onError('read the holds again', error)),
+    async follow(mark) {
+      if (mark === read) return
+      await inTurn(async () => {
+        if (mark === read) return
+        await reread()
+        read = mark
+      })
+    },
     untilOf(notification) {
       if (stopping.length === 0) return undefined
       let until = clock.now()
@@ -155,7 +182,11 @@ export async function createOperatorHolds(options: OperatorHoldsOptions): Promis
       return until > clock.now() ? until : undefined
     },
     list: () => [...holds.values()].sort((a, b) => (a.name < b.name ? -1 : 1)),
-    put: (request) => inTurn(() => put(request)),
+    async put(request) {
+      const hold = await inTurn(() => put(request))
+      await untilOthersKnow()
+      return hold
+    },
     end: (name) => inTurn(() => end(name)),
     listen(listener) {
       if (listeners.length === 0) arm()

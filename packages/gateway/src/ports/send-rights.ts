@@ -31,6 +31,11 @@ export interface GivenRights {
    * what is asked of a server under an older one counts in a life that has ended. Absent where no server is registered.
    */
   readonly servers?: ReadonlyMap<string, number>
+  /**
+   * A mark of the holds on record when the rights were given. Where it is another one than before, a process has put or
+   * ended holds: they must be read before the call. Absent where no other process writes holds.
+   */
+  readonly holds?: string
 }
 
 export interface SendRights {

@@ -188,6 +188,20 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
     to: 'if (othersCallForMs > 1e9)',
   },
   {
+    name: 'right-without-the-holds-of-others',
+    focus: 'rights',
+    file: 'composition/storage.ts',
+    from: 'if (given.holds !== undefined) await holds!.follow(given.holds)',
+    to: '',
+  },
+  {
+    name: 'hold-answered-before-rights-end',
+    focus: 'rights',
+    file: 'ledger/operator-holds.ts',
+    from: 'if (at > clock.now()) await',
+    to: 'if (at > 1e15) await',
+  },
+  {
     name: 'recipient-written-over-another',
     focus: 'rights',
     file: 'store/memory/memory-fleet.ts',

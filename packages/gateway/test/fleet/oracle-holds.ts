@@ -11,8 +11,6 @@ interface Force {
   readonly selection: HoldPlan['selection']
   readonly from: number
   readonly until: number
-  /** The process that has answered it. */
-  readonly process: number
 }
 
 /** A restart may move the time line by this, ms. */
@@ -28,14 +26,13 @@ function stops({ tenant, channel, category, account }: HoldPlan['selection'], ca
   )
 }
 
-/** @param othersKnowMs other processes than the one that has answered know of it behind this, ms */
-export function watchHolds({ world, client, service }: Watched, othersKnowMs: number): void {
+export function watchHolds({ world, client, service }: Watched): void {
   const inForce: Force[] = []
 
-  client.observers.add(({ kind, of: name = '', plan, response, process }) => {
+  client.observers.add(({ kind, of: name = '', plan, response }) => {
     if (kind !== 'hold' || response?.heldMs === undefined) return
     const from = world.now()
-    inForce.push({ name, selection: plan!.selection, from, until: from + response.heldMs - slackMs, process })
+    inForce.push({ name, selection: plan!.selection, from, until: from + response.heldMs - slackMs })
   })
 
   const endAskedAt = (name: string): number =>
@@ -46,10 +43,8 @@ export function watchHolds({ world, client, service }: Watched, othersKnowMs: nu
     if (what !== 'written') return
     const { handedAt, message } = call
     const hold = inForce.find(
-      ({ name, selection, from, until, process }) =>
-        handedAt > from + (process === call.process ? 0 : othersKnowMs) &&
-        handedAt < Math.min(until, endAskedAt(name)) &&
-        stops(selection, call),
+      ({ name, selection, from, until }) =>
+        handedAt > from && handedAt < Math.min(until, endAskedAt(name)) && stops(selection, call),
     )
     if (hold !== undefined)
       world.violate('13 hold', `${message.id} was handed over ${handedAt - hold.from} ms after ${hold.name}`)

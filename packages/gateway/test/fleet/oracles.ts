@@ -70,10 +70,10 @@ const timersMax = 8
 const answerMsMax = 60 * second
 
 /** Oracles of what one gateway and several promise alike. */
-function createCommon(watched: Watched, holdsKnownMs = 0) {
+function createCommon(watched: Watched) {
   const { world, client } = watched
   watchWindows(watched)
-  watchHolds(watched, holdsKnownMs)
+  watchHolds(watched)
   const record = watchRecord(watched)
   const told = watchClient(watched, record)
   const rates = watchRates(watched, record)
@@ -123,8 +123,6 @@ function createCommon(watched: Watched, holdsKnownMs = 0) {
  * for at the end of a slot, and the state of a recipient is read over a wire.
  */
 const fleetLateMsMax = 300
-/** Processes read the holds on record every 5 s, and where a hint arrives; that may be refused, and read again. */
-const holdsKnownMs = 12 * second
 /** All processes have started, and the accounts are in use, ms after the start. */
 const bornMs = 3 * second
 
@@ -139,7 +137,7 @@ export function createFleetOracles(
   engines: readonly Span[],
 ): FleetOracles {
   const { world, settings, record } = watched
-  const common = createCommon(watched, holdsKnownMs)
+  const common = createCommon(watched)
   // The state of the accounts is born, and grants nothing for a while.
   const calm = createCalm(world, settings, [...engines, { from: 0, to: bornMs }])
   const fleet = watchFleet(watched, common.record, calm, record.onDeclaredDead)

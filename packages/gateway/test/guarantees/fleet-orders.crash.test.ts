@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
 import { needs } from '../../../../scripts/services/needs.ts'
+import { startRedis } from '../../../../scripts/services/redis.ts'
 import { dropSchemas } from '../store/postgres/database.ts'
 import { callsOf, callsOfTenant, inParallel, startFleet, type TestFleet } from './fleet.ts'
 
@@ -11,11 +13,18 @@ const people = 60
 describe('two gateways over one record', needs('postgres', 'redis'), () => {
   const ends: (() => unknown)[] = []
   let fleet: TestFleet
+  let redis: Redis
   before(async () => {
-    fleet = await startFleet({ after: (end) => ends.push(end as () => unknown) }, { name: 'orders' })
+    // One of its own: its connections are cut.
+    const service = await startRedis()
+    ends.push(() => service.stop())
+    redis = new Redis(service.url)
+    ends.push(() => redis.disconnect())
+    const options = { name: 'orders', redis: service.url }
+    fleet = await startFleet({ after: (end) => ends.push(end as () => unknown) }, options)
   })
   after(async () => {
-    for (const end of ends) await end()
+    for (const end of ends.toReversed()) await end()
     await dropSchemas()
   })
 
@@ -52,6 +61,47 @@ describe('two gateways over one record', needs('postgres', 'redis'), () => {
     assert.ok(calls.length > people, `${calls.length} calls before`)
     const late = calls.filter(({ at, recipient }) => at > obeyedFrom.get(recipient)!)
     assert.deepEqual(late, [])
+  })
+
+  test('make no call that a hold stops which the other one has answered', async () => {
+    const isOver = { all: false }
+    const posting = inParallel(8, 8, async (n) => {
+      for (let k = 0; !isOver.all; k += 1) await fleet.post((n + k) % 2, { tenant: 'held' })
+    })
+    await callsOfTenant(fleet, 'held', 20, 15_000)
+    const stopped: { readonly path: string; readonly from: number; readonly to: number }[] = []
+    for (let turn = 0; turn < 8; turn += 1) {
+      const site = fleet.sites[turn % 2]!
+      const of = turn % 4 < 2 ? { path: '/holds/all' } : { path: '/pools/webhook/main/hold' }
+      const path = `/api/v1${of.path}`
+      const until = new Date(Date.now() + 60_000).toISOString()
+      // No process hears a hint of it.
+      const cutting = setInterval(() => void redis.call('CLIENT', 'KILL', 'TYPE', 'pubsub'), 5)
+      const put = await site.call('PUT', path, { until, reason: 'test' })
+      clearInterval(cutting)
+      const from = performance.timeOrigin + performance.now()
+      assert.equal(put.status, 200, put.text)
+      await sleep(150)
+      const to = performance.timeOrigin + performance.now()
+      const ended = await site.call('DELETE', path)
+      assert.equal(ended.status, 204, ended.text)
+      stopped.push({ path, from, to })
+      await sleep(200)
+    }
+    isOver.all = true
+    await posting
+    const calls = (await callsOf(fleet)).filter(({ tenant }) => tenant === 'held')
+    const late = stopped.map(({ path, from, to }) => [
+      path,
+      ...calls.filter(({ at }) => at > from && at < to).map(({ at }) => Math.round(at - from)),
+    ])
+    assert.deepEqual(
+      late,
+      stopped.map(({ path }) => [path]),
+    )
+    // They go on behind the holds.
+    const before = calls.length
+    assert.ok((await callsOfTenant(fleet, 'held', before + 1, 15_000)).length > before)
   })
 
   test('make no call for what the other one has cancelled', async () => {

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { createOperatorHolds, type HoldChange } from '../../src/ledger/operator-holds.ts'
 import type { Change, CommitResult } from '../../src/ports.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
-import { createMemoryStore } from '../../src/store/memory/memory.ts'
+import { createMemoryRecord, createMemoryStore } from '../../src/store/memory/memory.ts'
 
 const start = 1_000_000
 const account = { name: 'sms/a', channel: 'sms', account: 'a', reason: 'r' } as const
@@ -135,4 +135,64 @@ test('there are a thousand holds at most', async () => {
     await holds.put({ name: `h${number}`, until: start + 50, reason: 'r' })
   await assert.rejects(holds.put({ ...account, until: start + 50 }), { code: 'INVALID_REQUEST' })
   await holds.put({ name: 'h7', until: start + 60, reason: 'r' })
+})
+
+/** Holds of two processes over one record, whose rights to send last 250 ms. */
+async function setUpTwo() {
+  const clock = createVirtualClock(start)
+  const record = createMemoryRecord(250)
+  const open = async (member: string) => {
+    const store = record.open(member)
+    const reads = { fail: false }
+    const holds = await createOperatorHolds({
+      store: {
+        othersCallForMs: store.othersCallForMs,
+        holds: () => (reads.fail ? Promise.reject(new Error('the store is away')) : store.holds()),
+      },
+      ledger: store,
+      clock,
+      onError: (_, error) => assert.fail(String(error)),
+    })
+    const mark = async () => (await store.begin([])).holds!
+    return { holds, reads, mark, names: () => holds.list().map(({ name }) => name) }
+  }
+  return { clock, a: await open('a'), b: await open('b') }
+}
+
+test('a hold is answered when the rights that others got before it have ended', async () => {
+  const { clock, a, b } = await setUpTwo()
+  const answeredAt: number[] = []
+  const hold = { name: 'night', until: start + 1_000, reason: 'r' }
+  const put = (at: typeof a) => at.holds.put(hold).then(() => void answeredAt.push(clock.now() - start))
+  const first = put(a)
+  await clock.runUntil(start + 100)
+  // Nor is it answered before by a process that has only heard of it.
+  await b.holds.reread()
+  const second = put(b)
+  await clock.runUntil(start + 249)
+  assert.deepEqual(answeredAt, [])
+  await clock.runUntil(start + 400)
+  await Promise.all([first, second])
+  assert.deepEqual(answeredAt, [250, 350])
+})
+
+test('a right to send that comes with another mark is used when the holds of others are in force here', async () => {
+  const { clock, a, b } = await setUpTwo()
+  await b.holds.follow(await b.mark())
+  const put = a.holds.put({ name: 'night', until: start + 1_000, reason: 'r' })
+  await clock.runUntil(start + 1)
+  assert.deepEqual(b.names(), [], 'nobody has told it')
+  b.reads.fail = true
+  await assert.rejects(b.holds.follow(await b.mark()), /the store is away/)
+  b.reads.fail = false
+  await b.holds.follow(await b.mark())
+  assert.deepEqual(b.names(), ['night'])
+  b.reads.fail = true
+  await b.holds.follow(await b.mark())
+  b.reads.fail = false
+  await clock.runUntil(start + 300)
+  await put
+  await a.holds.end('night')
+  await b.holds.follow(await b.mark())
+  assert.deepEqual(b.names(), [])
 })

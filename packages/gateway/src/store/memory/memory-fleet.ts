@@ -26,6 +26,8 @@ export interface MemoryMember {
 export interface MemoryLookup {
   notification(of: HeldName): Notification | undefined
   recipient(tenant: string, id: string): Recipient | undefined
+  /** Changes with each write of a hold. */
+  markOfHolds(): string
 }
 
 /** The name under which all processes count that have gone. */
@@ -202,7 +204,7 @@ export class MemoryFleet {
       seen.set(key, version)
       if (recipient !== undefined && (recipient?.version ?? 0) !== version) outdated.add(id)
     }
-    return { refused, outdated, forMs: this.rightMs }
+    return { refused, outdated, forMs: this.rightMs, holds: this.#lookup.markOfHolds() }
   }
 
   /** Notifications that processes hold which are not alive, earliest due first. */

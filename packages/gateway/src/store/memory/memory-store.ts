@@ -113,6 +113,7 @@ export class MemoryStore implements Store {
       lookup: {
         notification: (of) => this.#find(of),
         recipient: (tenant, id) => this.#erasures.recipient(tenant, id),
+        markOfHolds: () => this.#holds.mark,
       },
     })
   }

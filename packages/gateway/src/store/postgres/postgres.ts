@@ -45,7 +45,7 @@ export interface PostgresStoreOptions {
 
 /** A right to send is good for this time from the asking, ms: what forbids a call waits as long before its answer. */
 export const rightMs = 250
-const noRights: BegunRights = { begun: new Map(), servers: new Map(), askedAt: 0 }
+const noRights: BegunRights = { begun: new Map(), servers: new Map(), holds: undefined, askedAt: 0 }
 /** Rows of the backlog that are read at once, at the start: some 20 ms. */
 const backlogPage = 5_000
 
@@ -182,7 +182,7 @@ function storeOf(opened: Opened): Store {
       return isOnRecord(this, change)
     },
     async begin(of): Promise<GivenRights> {
-      const { begun, servers, askedAt } =
+      const { begun, servers, holds, askedAt } =
         of.length === 0 ? noRights : await writer.begin(of.map((each) => each.notification))
       const refused = new Set<string>()
       const outdated = new Set<string>()
@@ -198,6 +198,7 @@ function storeOf(opened: Opened): Store {
         askedAt,
         ...(alone ? {} : { outdated }),
         ...(servers.size === 0 ? {} : { servers }),
+        ...(holds === undefined ? {} : { holds }),
       }
     },
 

@@ -25,6 +25,8 @@ export interface BegunRights {
   readonly begun: RecipientVersions
   /** The newest registration of each server of limiter state; empty where this process is alone. */
   readonly servers: ReadonlyMap<string, number>
+  /** The mark of the holds on record; undefined where this process is alone. */
+  readonly holds: string | undefined
   /** The instant of `Clock.monotonic` at which they were asked for, directly before the statement was sent. */
   readonly askedAt: number
 }
@@ -192,12 +194,18 @@ export function createWriter(options: WriterOptions): Writer {
           asked.length > 0 && !options.alone
             ? '(SELECT json_object_agg(node, number) FROM limiter_server)'
             : 'NULL::json'
+        // A hash of the holds themselves, so that no counter is written: there are nearly always none.
+        const holds =
+          asked.length > 0 && !options.alone
+            ? '(SELECT coalesce(sum(hashtextextended(body::text, 0)), 0)::text FROM hold)'
+            : 'NULL::text'
         const [row] = await query<{
           conflicts: readonly (Conflict & { readonly c: number })[]
           begun: readonly (readonly [string, number])[]
           servers: Readonly<Record<string, number>> | null
+          holds: string | null
         }>(
-          `SELECT ${commits} AS conflicts, ${begins} AS begun, ${servers} AS servers
+          `SELECT ${commits} AS conflicts, ${begins} AS begun, ${servers} AS servers, ${holds} AS holds
             FROM (VALUES ($1::bigint, $2::int, $3::bigint, $4::json, $5::bigint, $6::json)) v`,
           [member, epoch, claimed, own, clock.now(), versions],
           { name: `write ${group.length > 0} ${asked.length > 0}` },
@@ -206,6 +214,7 @@ export function createWriter(options: WriterOptions): Writer {
           conflicts: row!.conflicts,
           begun: new Map(row!.begun),
           servers: new Map(Object.entries(row!.servers ?? {})),
+          holds: row!.holds ?? undefined,
           askedAt,
         }
       } catch (error) {
