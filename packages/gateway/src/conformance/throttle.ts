@@ -249,6 +249,21 @@ export function exerciseThrottle(
       await state.stop()
     })
 
+    it('promotes those behind an entry that never takes its turn: the process that accepted it has died', async () => {
+      const { state, until } = await open(perTenant('1/10s'))
+      const promoted: string[] = []
+      await state.start(async (_, ids) => void promoted.push(...ids))
+      const [first, abandoned, third, fourth, fifth] = some(5)
+      const { places } = await pass(state, [first!, abandoned!, third!, fourth!, fifth!])
+      await until(places[1]!.at + second)
+      await state.leave('acme', [fourth!])
+      await until(places[2]!.at)
+      await turn(state, [third!])
+      await until(places[3]!.at)
+      assert.deepEqual(promoted, [fifth!.id])
+      await state.stop()
+    })
+
     it('previews the place of a request and counts nothing', async () => {
       const { state } = await open(perTenant('1/10s'))
       assert.equal((await state.preview('acme', 'shop'))?.waits, false)

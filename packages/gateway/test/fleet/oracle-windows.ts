@@ -6,6 +6,9 @@ import { actorsOf, type Watched } from './oracle.ts'
 import { limitsOf } from './settings.ts'
 import type { Call } from './sim-provider.ts'
 
+/** A call may be written so long after its limits have counted it, ms. */
+const countedBeforeMs = 20
+
 /** Calls by key, each list in the order in which they were written. */
 class Lists {
   readonly #byKey = new Map<string, Call[]>()
@@ -20,11 +23,12 @@ class Lists {
 
 /**
  * Counts the calls of the half-open window that ends with this one: (at − windowMs, at]. A critical one asks nobody: what
- * was already on its way when it left cannot be called back.
+ * the limits had already counted when it left cannot be called back, and its batch may wait for other answers until it is
+ * handed over.
  */
 function countIn(calls: readonly Call[], last: Call, windowMs: number): number {
   const overtook = ({ message, handedAt }: Call): boolean =>
-    message.priority === 'critical' && handedAt >= last.handedAt
+    message.priority === 'critical' && handedAt >= last.handedAt - countedBeforeMs
   return calls.filter((each) => each.at > last.at - windowMs && (each === last || !overtook(each))).length
 }
 

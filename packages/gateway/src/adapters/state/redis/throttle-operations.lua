@@ -105,19 +105,22 @@ local function useOf(name)
   return rows
 end
 
--- The first entry of a module, if its place comes before its due time on record.
-local function promotedOf(module, rank)
+local function entryAt(module, rank)
   local id = idOf(module, at(module.ids, rank))
   local arrival, due = entryOf(module, id)
   return id, arrival, at(module.places, rank), due
 end
 
--- The next instant at which an entry is to be promoted; 0 where there is none.
+-- The next instant at which an entry is to be promoted; 0 where there is none: see promotions.ts.
 local function nextPromotion()
   local nextAt = never
   for _, number in ipairs(head.waiting) do
-    local _, _, place, due = promotedOf(moduleAt(number), 1)
-    if place < due then nextAt = min(nextAt, place) end
+    local module = moduleAt(number)
+    local come = countUntil(module.places, now)
+    for rank = max(1, come - comeMax + 1), min(come + 1, module.places.length) do
+      local _, _, place, due = entryAt(module, rank)
+      if place < due then nextAt = min(nextAt, place) end
+    end
   end
   return nextAt == never and 0 or nextAt
 end
@@ -127,7 +130,7 @@ local function takePromoted()
   for _, number in ipairs(head.waiting) do
     local module, rank = moduleAt(number), 1
     while rank <= module.ids.length and at(module.places, rank) <= now do
-      local id, arrival, place, due = promotedOf(module, rank)
+      local id, arrival, place, due = entryAt(module, rank)
       if place < due then
         setEntry(module, id, arrival, place)
         ids[#ids + 1] = id

@@ -13,6 +13,7 @@
  * remembered: it visits about as many times as the widest limit counts, however long the queue is.
  */
 import type { ThrottlePlace, WindowUse } from '../../../ports/tenants.ts'
+import { nextPromotionAt, takePromoted } from './promotions.ts'
 import { countUntil, forget, insert, remove } from './sorted.ts'
 import type { Counted, ModuleQueue, RestoredEntry, ThrottleLimits } from './throttle-limits.ts'
 import { freeUnder, useOf } from './windows.ts'
@@ -176,26 +177,14 @@ export class ThrottleQueue {
     }
   }
 
-  /** Returns the earliest place of an entry whose stored due time is later. */
-  nextPromotionAt(): number | undefined {
-    let next = never
-    for (const { places, dues } of this.#waiting.values()) {
-      if (places[0]! < dues[0]!) next = Math.min(next, places[0]!)
-    }
-    return next === never ? undefined : next
+  /** Returns the earliest place of an entry whose due time on record is later. */
+  nextPromotionAt(now: number): number | undefined {
+    return nextPromotionAt(this.#waiting.values(), now)
   }
 
-  /** Returns entries whose place has come before their stored due time, each once. */
+  /** Returns the entries whose place has come before their due time on record, each once. */
   takePromoted(now: number): readonly string[] {
-    const promoted: string[] = []
-    for (const { ids, places, dues } of this.#waiting.values()) {
-      for (let index = 0; index < ids.length && places[index]! <= now; index += 1) {
-        if (places[index]! >= dues[index]!) continue
-        dues[index] = places[index]!
-        promoted.push(ids[index]!)
-      }
-    }
-    return promoted
+    return takePromoted(this.#waiting.values(), now)
   }
 
   use(module: string, now: number): readonly WindowUse[] {

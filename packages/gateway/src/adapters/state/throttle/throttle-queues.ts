@@ -139,7 +139,7 @@ export function createThrottleQueues(options: ThrottleQueuesOptions): ThrottleQu
   function rearm(tenant: string): void {
     const entry = entries.get(tenant)
     if (entry === undefined) return
-    const next = stopped || promote === undefined ? undefined : entry.queue.nextPromotionAt()
+    const next = stopped || promote === undefined ? undefined : entry.queue.nextPromotionAt(clock.now())
     if (next === entry.armedFor) return
     entry.disarm?.()
     entry.armedFor = next
