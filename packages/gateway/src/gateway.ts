@@ -34,7 +34,7 @@ import type { Gate, Jobs, Ledger, OperatorHolds, PoolReport } from './stages.ts'
 
 export { lookAtDeliveryLog, openDeliveryLog } from './composition/delivery-log.ts'
 export { lookAtIntake } from './composition/intake.ts'
-export { migrateStore, moveStore } from './composition/maintenance.ts'
+export { backUpStore, migrateStore, moveStore, restoreStore } from './composition/maintenance.ts'
 export { hashRecipient } from './composition/recipient-hash.ts'
 export { type GatewayParts, virtualParts } from './composition/runtime-context.ts'
 export { lookAtStore } from './composition/storage.ts'

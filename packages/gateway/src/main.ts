@@ -31,6 +31,14 @@ export const commands: Readonly<Record<string, Command>> = {
     summary: 'Move everything from one store to another',
     load: () => import('./cli/move.ts'),
   },
+  backup: {
+    summary: 'Copy the store, also while a gateway runs on it',
+    load: () => import('./cli/backup.ts'),
+  },
+  restore: {
+    summary: 'Put a backup where the store will be',
+    load: () => import('./cli/restore.ts'),
+  },
   simulate: {
     summary: 'Run a scenario in virtual time, without protection and under one or two policies',
     load: () => import('./cli/simulate.ts'),

@@ -2,13 +2,13 @@
  * `sluice hold`: takes an account out until an instant, or stops notifications until then; lists what is held, and ends
  * a hold before its time.
  */
-import { readDuration } from '../config/quantity.ts'
 import { channels } from '../model.ts'
 import type { HoldsAnswer, PoolsAnswer } from './answers.ts'
 import { type Client, createClient } from './client.ts'
 import { type Arguments, badUsage, type CommandForm, gatewayOptions, oneOfOption } from './command.ts'
 import { exitCodes, type Io } from './io.ts'
 import { type Column, instantFrom, plain, table } from './text.ts'
+import { untilOption } from './until-option.ts'
 
 export const form: CommandForm = {
   name: 'hold',
@@ -48,7 +48,7 @@ export async function run(read: Arguments, io: Io): Promise<number> {
   }
   const channel = oneOfOption(form, read, 'channel', channels)
   const hold = await client.put<Hold>(path, {
-    until: untilOf(read, Date.now()),
+    until: endOf(read),
     reason: reasonOf(read),
     ...(channel === undefined ? {} : { channel }),
     ...(read.has('category') ? { category: read.text('category') } : {}),
@@ -83,29 +83,10 @@ function reasonOf(read: Arguments): string {
   return reason
 }
 
-/** The end of a hold as an RFC 3339 instant: a span from now, the next such time of day here, or an instant. */
-function untilOf(read: Arguments, now: number): string {
-  const text = read.text('until')
-  if (text === undefined) throw badUsage(form, '--until is missing: a hold ends by itself')
-  const [, hours, minutes] = /^([01]?\d|2[0-3]):([0-5]\d)$/.exec(text) ?? []
-  if (hours !== undefined) {
-    const at = new Date(now)
-    at.setHours(Number(hours), Number(minutes), 0, 0)
-    if (at.getTime() <= now) at.setDate(at.getDate() + 1)
-    return at.toISOString()
-  }
-  if (/^\d{4}-/.test(text)) {
-    if (Number.isNaN(Date.parse(text))) throw badUsage(form, `"${plain(text)}" is no instant`)
-    return new Date(text).toISOString()
-  }
-  try {
-    return new Date(now + readDuration(text)).toISOString()
-  } catch {
-    throw badUsage(
-      form,
-      `--until expects a span such as 2h, a time of day such as 09:00, or an RFC 3339 instant`,
-    )
-  }
+function endOf(read: Arguments): string {
+  const until = untilOption(form, read, 'until', Date.now())
+  if (until === undefined) throw badUsage(form, '--until is missing: a hold ends by itself')
+  return new Date(until).toISOString()
 }
 
 /** Says what is held until when, and of an account what its pool carries without it. */

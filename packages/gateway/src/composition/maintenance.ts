@@ -1,8 +1,10 @@
-/** Maintenance of stores for the command line: completes the schema of a server, moves everything to another store. */
+/** Maintenance of stores for the command line: completes the schema of a server, copies a file, moves everything. */
 import type { StoreConfig } from '../config/config.ts'
 import { SluiceError } from '../errors.ts'
 import { moveRecord, readRecord, type Summaries } from '../store/move.ts'
 import type { SchemaWork, SchemaWorkOptions } from '../store/postgres/schema-work.ts'
+import type { BackupOptions, BackupReport, RestoreOptions, RestoreReport } from '../store/sqlite/backup.ts'
+import { inMemory } from '../store/sqlite/database.ts'
 import { version } from '../version.ts'
 
 export type { Summaries } from '../store/move.ts'
@@ -55,4 +57,44 @@ export async function moveStore({ from, to, isDryRun, onProgress }: MoveOptions)
   } finally {
     await source.close()
   }
+}
+
+/**
+ * Copies the file of a store and its secret keys, beside the gateway that writes it.
+ * @throws SluiceError INVALID_CONFIG where the store is no file, or a file cannot be written; STORE_UNAVAILABLE where it
+ * is damaged or the disk is full
+ */
+export async function backUpStore(
+  store: StoreConfig,
+  options: Omit<BackupOptions, 'path'>,
+): Promise<BackupReport> {
+  const path = fileOf(store, 'Copy it with the tools of PostgreSQL: pg_dump --format=custom --schema')
+  const { backUp } = await import('../store/sqlite/backup.ts')
+  return backUp({ ...options, path })
+}
+
+/**
+ * Puts a backup where the store will be, which must not exist.
+ * @throws SluiceError INVALID_CONFIG where the store is no file, exists already, or the backup cannot be used;
+ * STORE_UNAVAILABLE where it is damaged or the disk is full
+ */
+export async function restoreStore(
+  store: StoreConfig,
+  options: Omit<RestoreOptions, 'path'>,
+): Promise<RestoreReport> {
+  const path = fileOf(store, 'Restore it with the tools of PostgreSQL: pg_restore --schema')
+  const { restore } = await import('../store/sqlite/backup.ts')
+  return restore({ ...options, path })
+}
+
+/** @param tool the command for a server, up to the name of the schema */
+function fileOf({ path, postgres }: StoreConfig, tool: string): string {
+  if (postgres !== undefined)
+    throw new SluiceError(
+      'INVALID_CONFIG',
+      `The store is a server. ${tool}=${postgres.schema}; its secret keys are in it.`,
+    )
+  if (path === inMemory)
+    throw new SluiceError('INVALID_CONFIG', 'The store is in the memory of its gateway: it has no file.')
+  return path
 }

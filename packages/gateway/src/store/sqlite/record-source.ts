@@ -27,7 +27,7 @@ const pageMax = 500
 const poisonMax = 50
 
 /** The secret keys that stand in files beside the store, as the table of a server names them. */
-const keyFiles = ['erasure', 'unsubscribe', 'log'] as const
+export const keyFiles = ['erasure', 'unsubscribe', 'log'] as const
 
 /**
  * Opens a file for its move.
@@ -52,7 +52,7 @@ export function openSqliteSource(path: string): RecordSource {
   }
 }
 
-function* entriesOf(db: DatabaseSync): Generator<EntryPage> {
+export function* entriesOf(db: DatabaseSync): Generator<EntryPage> {
   const parts = prepareParts(db)
   const jobs = prepareJobs(db, prepareContents(db, parts), parts)
   const { content } = prepareContentReads(db)
