@@ -126,8 +126,15 @@ function readEntries<T>(
     .filter((entry): entry is T & {} => entry !== undefined)
 }
 
-function durationOr(missingMs: number, value: unknown, path: string, maxMs: number, faults: Faults): number {
-  return value === undefined ? missingMs : (readDuration(value, path, maxMs, faults) ?? missingMs)
+function durationOr(
+  missingMs: number,
+  value: unknown,
+  path: string,
+  maxMs: number,
+  faults: Faults,
+  minMs = 1,
+): number {
+  return value === undefined ? missingMs : (readDuration(value, path, maxMs, faults, minMs) ?? missingMs)
 }
 
 // ---- limits
@@ -288,7 +295,7 @@ function readQuietHours(value: unknown, faults: Faults): QuietEntry | undefined 
     byDefault: fields.default === undefined ? undefined : readDefaultHours(fields.default, faults),
     legal: readEntries(fields.legal, 'quietHours.legal', legalMax, faults, readLegal),
     unknownTimeZone: unknownTimeZone ?? 'UTC',
-    spreadMs: durationOr(0, fields.spread, 'quietHours.spread', dayMs, faults),
+    spreadMs: durationOr(0, fields.spread, 'quietHours.spread', dayMs, faults, 0),
   }
 }
 

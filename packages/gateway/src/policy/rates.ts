@@ -21,20 +21,24 @@ export function checkKept({ text, windowMs }: Window): void {
 /** Windows of one limit at most: each is checked for every notification that it counts. */
 const windowsMax = 20
 
-/** Reads a duration of at least a millisecond and at most `msMax`; returns ms. */
+/** Reads a duration of at least `msMin` and at most `msMax`; returns ms. */
 export function readDuration(
   value: unknown,
   path: string,
   msMax: number,
   faults: Faults,
+  msMin = 1,
 ): number | undefined {
   if (typeof value !== 'string') {
     return faults.add(path, `expected a duration such as 300ms, 60min or 7d; this is ${show(value)}`)
   }
   const durationMs = attempt(() => parseDuration(value), path, faults)
   if (durationMs === undefined) return undefined
-  if (durationMs >= 1 && durationMs <= msMax) return durationMs
-  return faults.add(path, `${show(value)} is not within 1ms and ${formatDuration(msMax)}`)
+  if (durationMs >= msMin && durationMs <= msMax) return durationMs
+  return faults.add(
+    path,
+    `${show(value)} is not within ${formatDuration(msMin)} and ${formatDuration(msMax)}`,
+  )
 }
 
 /** Reads windows: `2/day`, `2/day, 5/week`, or a list of them; `unlimited` gives none. */

@@ -27,6 +27,10 @@ test('a missing section is off', () => {
   assert.deepEqual(policy.quietFor(notification(), {}), [])
 })
 
+test('a spread of nothing is what a missing one is: all leave at the end', () => {
+  assert.equal(compilePolicy({ quietHours: { spread: '0s' } }).spreadMs, 0)
+})
+
 test('the longest window is that of any limit, its minimum gap or the critical limit', () => {
   assert.equal(policyWith([{ name: 'a', for: 'any', max: '1/h, 1/2day' }]).longestWindowMs, 2 * dayMs)
   assert.equal(policyWith([{ name: 'a', for: 'any', max: '1/h', minGap: '3h' }]).longestWindowMs, 3 * hourMs)

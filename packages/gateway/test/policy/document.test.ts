@@ -152,7 +152,7 @@ const table: readonly (readonly [document: unknown, ...told: readonly string[]])
     { quietHours: { unknownTimeZone: 'Mars/Olympus' } },
     'quietHours.unknownTimeZone: "Mars/Olympus" is no IANA time zone',
   ],
-  [{ quietHours: { spread: '2d' } }, 'quietHours.spread: "2d" is not within 1ms and 1d'],
+  [{ quietHours: { spread: '2d' } }, 'quietHours.spread: "2d" is not within 0ms and 1d'],
 ]
 
 for (const [document, ...told] of table) {
