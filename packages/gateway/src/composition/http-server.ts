@@ -90,7 +90,7 @@ export function createGatewayServer(context: RuntimeContext) {
     },
     /** Opens the server and resolves with its address. */
     async open(inside: Inside): Promise<string> {
-      const [{ createHttpServer }, { limitHeaders }, { aheadOf }] = await Promise.all([
+      const [{ createHttpServer }, { limitHeaders, unknownUsage }, { aheadOf }] = await Promise.all([
         import('../http/server.ts'),
         import('../http/limit-headers.ts'),
         import('../http/wall-time.ts'),
@@ -183,7 +183,9 @@ export function createGatewayServer(context: RuntimeContext) {
         limitHeaders: (caller) => {
           const usage = throttle.usage(caller)
           const headers = (rows: readonly ThrottleUsage[]) => limitHeaders(rows, clock.now(), aheadOf(clock))
-          return usage instanceof Promise ? usage.then(headers) : headers(usage)
+          if (!(usage instanceof Promise)) return headers(usage)
+          const { rate, modules } = tenantOf(config.tenants, caller.tenant)
+          return usage.then(headers, () => headers(unknownUsage(rate.windows, modules.windows, clock.now())))
         },
       })
       if (config.metrics.listen !== undefined) {

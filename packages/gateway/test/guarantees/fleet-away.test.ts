@@ -77,6 +77,11 @@ describe('a gateway whose Redis is away', needs('postgres', 'redis'), () => {
     for (let n = 0; n < 18; n += 1) {
       const answer = await post({ recipient: { id: `p${n % 3}` } })
       const { notificationId, status, decision, ...rest } = answer.json<Posted>()
+      // Nobody knows what is left, and nothing passes.
+      const { headers } = answer
+      assert.equal(headers['x-ratelimit-limit-tenant'], '10')
+      assert.equal(headers['x-ratelimit-remaining-tenant'], '0')
+      assert.ok(Number(headers['x-ratelimit-reset']) > Date.now() / 1_000)
       assert.deepEqual([answer.status, status, rest], [202, 'queued', {}], answer.text)
       const { outcome, reason, at } = decision
       assert.deepEqual([outcome, reason, at], ['delay', 'state_unavailable', undefined])
