@@ -3,6 +3,7 @@
  * messages, publisher confirms, `mandatory`. One connection publishes, another one takes: a broker that is short of memory
  * stops the first, and goes on giving out. Guide: docs/guides/rabbitmq.md, decision record 0041.
  */
+import { hash } from 'node:crypto'
 import { AMQPError, type AsyncMessage, type Channel, type ReturnedMessage } from 'rabbitmq-client'
 import {
   channels,
@@ -34,7 +35,15 @@ const answerMsDefault = 1_000
 /** `x-expires`: a queue that nobody uses for a day is removed, ms. */
 const expiresMs = 86_400_000
 
-export const queueOf = (tenant: string): string => `notify.outgoing.${tenant}`
+/** The bytes of a name in AMQP 0-9-1; the client cuts longer ones off, and two tenants would share a queue. */
+const nameBytesMax = 255
+
+/** The queue of a tenant. A tenant whose id does not fit into a name has a hash of it there. */
+export function queueOf(tenant: string): string {
+  const name = `notify.outgoing.${tenant}`
+  return Buffer.byteLength(name) <= nameBytesMax ? name : `notify.outgoing.~${hash('sha256', tenant, 'hex')}`
+}
+
 const levels: Readonly<Record<Priority, number>> = { low: 0, normal: 1, high: 2, critical: 3 }
 
 export function createRabbitmqQueues({

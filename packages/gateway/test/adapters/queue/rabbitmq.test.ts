@@ -25,6 +25,14 @@ async function until(condition: () => boolean | Promise<boolean>, what: string):
   }
 }
 
+test('every tenant has a queue of its own, whose name fits into AMQP', () => {
+  const long = ['a', 'ü'].flatMap((letter) => [`${letter.repeat(255)}1`, `${letter.repeat(255)}2`])
+  const names = ['acme', ...long].map(queueOf)
+  assert.equal(names[0], 'notify.outgoing.acme')
+  assert.equal(new Set(names).size, names.length)
+  for (const name of names) assert.ok(Buffer.byteLength(name) <= 255, name)
+})
+
 describe('the queues of the tenants on RabbitMQ', needs('rabbitmq'), async () => {
   if (process.env.SLUICE_TEST_RABBITMQ === undefined) return
   const direct = process.env.SLUICE_TEST_RABBITMQ!
