@@ -101,6 +101,6 @@ async function openState(
   })
   const redis: RedisState = { ...state, ask: (...question) => health.ask(() => state.ask(...question)) }
   const { seeds, urlOf } = addressesOf(url)
-  const bus = await createRedisBus({ urls: seeds.map(urlOf), tls, onError: health.noteError })
+  const bus = await createRedisBus({ urls: seeds.map(urlOf), tls, prefix, onError: health.noteError })
   return { redis, bus, prefix, health }
 }

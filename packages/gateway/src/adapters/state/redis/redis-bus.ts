@@ -3,6 +3,7 @@
  * loses what was told meanwhile. In a cluster each node passes on to all others what is published to it, so one node is
  * enough, and the next one takes its place.
  */
+import { randomBytes } from 'node:crypto'
 import { createClient } from '@redis/client'
 
 export interface RedisBusOptions {
@@ -10,6 +11,8 @@ export interface RedisBusOptions {
   readonly urls: readonly string[]
   /** Certificates in PEM for `rediss`, beside the authorities of the system. */
   readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string } | undefined
+  /** Precedes the channel of the beats. @defaultValue 'sl:' */
+  readonly prefix?: string | undefined
   readonly onError?: ((error: unknown) => void) | undefined
 }
 
@@ -34,18 +37,28 @@ interface Subscription {
 
 /** A connection that is not made by then is tried with the next node, ms. */
 const connectMs = 2_000
+/** Time between two beats, ms, which this process publishes for itself: a node that vanished ends no connection. */
+const beatMs = 1_000
+/** Beats that may be on their way at once: then the node counts as vanished, and the next one is tried. */
+const unheardMax = 3
 /** Time between two tries, ms. */
 const retryMs = 500
 /** Texts that wait for the socket of a server that reads nothing: further ones are lost. */
 const waitingMax = 1_000
 
 /** Connects in the background: texts before it are lost. Resolves when it is connected, or has tried once. */
-export async function createRedisBus({ urls, tls, onError }: RedisBusOptions): Promise<RedisBus> {
+export async function createRedisBus({
+  urls,
+  tls,
+  prefix = 'sl:',
+  onError,
+}: RedisBusOptions): Promise<RedisBus> {
   const subscriptions: Subscription[] = []
   let isOpen = true
   let isHearing = false
   let node = 0
   let timer: NodeJS.Timeout | undefined
+  let unheard = 0
   let publisher: ReturnType<typeof connectionTo> | undefined
   let subscriber: ReturnType<typeof connectionTo> | undefined
 
@@ -74,10 +87,13 @@ export async function createRedisBus({ urls, tls, onError }: RedisBusOptions): P
     publisher = own
     subscriber = heard
     try {
-      await Promise.all([own.connect(), heard.connect()])
-      await Promise.all(subscriptions.map(({ channel, hear }) => heard.subscribe(channel, hear)))
+      await inTime(async () => {
+        await Promise.all([own.connect(), heard.connect()])
+        await Promise.all(subscriptions.map(({ channel, hear }) => heard.subscribe(channel, hear)))
+      })
       if (subscriber !== heard || !isOpen) return
       isHearing = true
+      unheard = 0
       for (const { onReady } of subscriptions) onReady?.()
     } catch (error) {
       onError?.(error)
@@ -104,19 +120,42 @@ export async function createRedisBus({ urls, tls, onError }: RedisBusOptions): P
     }
   }
 
+  const beats = `${prefix}beat:${randomBytes(8).toString('hex')}`
+  subscriptions.push({
+    channel: beats,
+    hear: () => {
+      unheard = 0
+    },
+    onReady: undefined,
+  })
+  const beating = setInterval(() => {
+    if (!isHearing) return
+    if (unheard >= unheardMax) {
+      onError?.(new Error(`nothing is heard from ${shownOf(urls[(node - 1) % urls.length]!)}`))
+      end()
+      reconnect()
+      return
+    }
+    unheard += 1
+    publish(beats, '')
+  }, beatMs)
+  beating.unref()
+
+  function publish(channel: string, text: string): void {
+    if (!isOpen || !publisher?.isReady) return
+    publisher.publish(channel, text).catch((error: unknown) => onError?.(error))
+  }
+
   await connect()
 
   return {
     isReady: () => isHearing && publisher?.isReady === true,
-    publish(channel, text) {
-      if (!isOpen || !publisher?.isReady) return
-      publisher.publish(channel, text).catch((error: unknown) => onError?.(error))
-    },
+    publish,
     async subscribe(channel, hear, onReady) {
       subscriptions.push({ channel, hear, onReady })
       if (!isHearing) return
       try {
-        await subscriber!.subscribe(channel, hear)
+        await inTime(() => subscriber!.subscribe(channel, hear))
         onReady?.()
       } catch (error) {
         onError?.(error)
@@ -126,7 +165,24 @@ export async function createRedisBus({ urls, tls, onError }: RedisBusOptions): P
     close() {
       isOpen = false
       clearTimeout(timer)
+      clearInterval(beating)
       end()
     },
   }
 }
+
+/** A server that was stopped takes a connection, and answers nothing on it. */
+async function inTime(work: () => Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer within ${connectMs} ms`)), connectMs)
+  })
+  try {
+    await Promise.race([work(), late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Host and port: an address holds a password. */
+const shownOf = (url: string): string => new URL(url).host

@@ -1,9 +1,14 @@
 /** Hints over a real Redis and a real Cluster. Alone, because it ends every connection of the server. */
 import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import process from 'node:process'
 import { describe, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createClient } from '@redis/client'
 import { needs } from '../../../../../../scripts/services/needs.ts'
+import { startRedis } from '../../../../../../scripts/services/redis.ts'
 import { createRedisBus } from '../../../../src/adapters/state/redis/redis-bus.ts'
 import { createRedisNotifier } from '../../../../src/adapters/state/redis/redis-notifier.ts'
 import { createRedisPeers } from '../../../../src/adapters/state/redis/redis-peers.ts'
@@ -102,6 +107,41 @@ test(
     }
   },
 )
+
+test('goes to the next node where one answers nothing and ends no connection', needs('redis'), async (t) => {
+  async function startOwn() {
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-bus-'))
+    const service = await startRedis({ folder })
+    t.after(async () => {
+      process.kill(service.pid, 'SIGCONT')
+      await service.stop()
+      rmSync(folder, { recursive: true, force: true })
+    })
+    return service
+  }
+  const [frozen, next] = [await startOwn(), await startOwn()]
+  const urls = [frozen.url, next.url]
+  const errors: unknown[] = []
+  const bus = await createRedisBus({ urls, onError: (error) => errors.push(error) })
+  const heard: string[] = []
+  await bus.subscribe('words', (text) => heard.push(text))
+  t.after(() => bus.close())
+  bus.publish('words', 'first')
+  await until(() => heard.includes('first'))
+  process.kill(frozen.pid, 'SIGSTOP')
+  const control = createClient({ url: next.url })
+  control.on('error', () => {})
+  await control.connect()
+  t.after(() => control.destroy())
+  const end = performance.now() + 60_000
+  while (!heard.includes('next')) {
+    assert.ok(performance.now() < end, 'it stays with a node that answers nothing')
+    await control.publish('words', 'next')
+    await sleep(50)
+  }
+  assert.ok(bus.isReady())
+  assert.match(String(errors[0]), /nothing is heard from 127\.0\.0\.1:\d+/)
+})
 
 for (const [engine, urls] of Object.entries(engines))
   describe(`peers over ${engine}`, needs(engine), () => {
