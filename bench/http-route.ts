@@ -10,7 +10,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { createMemoryOnce } from '../packages/gateway/src/adapters/state/memory-once.ts'
+import { createMemoryOnce } from '../packages/gateway/src/adapters/one-process.ts'
 import { createHttpServer } from '../packages/gateway/src/http/server.ts'
 import type { HttpServerOptions } from '../packages/gateway/src/http/server-options.ts'
 import type { Decision, Notification } from '../packages/gateway/src/model.ts'

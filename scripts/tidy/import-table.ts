@@ -268,7 +268,7 @@ const gateway: readonly ImportRow[] = [
   },
   {
     module: 'replay/',
-    values: ['gateway.ts', 'config/', 'simulation/', 'admission/fingerprint.ts', ...core],
+    values: ['gateway.ts', 'config/', 'simulation/', 'admission/duplicates.ts', ...core],
     types: ['http/'],
     packages: 'any',
     node: 'any',

@@ -5,7 +5,7 @@ import type { Policy } from '../policy/policy.ts'
 import type { Clock, Random } from '../ports.ts'
 import type { Caller, Recipients } from '../stages.ts'
 import type { Candidate, Mutable } from './candidate.ts'
-import { fingerprint } from './fingerprint.ts'
+import { fingerprint } from './duplicates.ts'
 import { createContentSplitter } from './stored-content.ts'
 
 export interface CandidateFactoryOptions {

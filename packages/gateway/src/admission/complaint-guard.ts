@@ -31,8 +31,8 @@ import {
 import { readCounts, waitingForGuard } from './complaint-record.ts'
 import { DepartureLine, type LineRoom } from './departure-line.ts'
 import type { FleetComplaints } from './fleet-complaints.ts'
+import { createUntilDone } from './rests.ts'
 import { createStageWriter, type StoredStage, storedStages } from './stored-stages.ts'
-import { createUntilDone } from './until-done.ts'
 
 export interface ComplaintGuardOptions {
   readonly policy: Pick<Policy, 'complaints'>

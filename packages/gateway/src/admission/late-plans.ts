@@ -11,10 +11,9 @@ import type { Policy } from '../policy/policy.ts'
 import type { HeldMove, KnownEntries, LateSubject, PlanLate, SubjectEntries } from '../ports/limiter.ts'
 import type { Clock, Store, Subject } from '../ports.ts'
 import type { Ledger, Recipients } from '../stages.ts'
-import { createHeldInstants } from './held-instant.ts'
 import type { ForbiddenHours } from './quiet-hours.ts'
 import { findOrNobody } from './recipient-cache.ts'
-import { createSlotPlan, type HeldInstant, inOrder, streamsOf } from './slot-plan.ts'
+import { createHeldInstants, createSlotPlan, type HeldInstant, inOrder, streamsOf } from './slot-plan.ts'
 
 export interface LatePlansOptions {
   readonly store: Pick<Store, 'notification'>

@@ -6,12 +6,11 @@ import type { Limit } from '@sluice/limits'
 import type { Policy, SubjectRules } from '../policy/policy.ts'
 import type { Admission, Clock, Page, Store, Subject } from '../ports.ts'
 import type { Ledger, Recipients } from '../stages.ts'
-import { createHeldInstants } from './held-instant.ts'
 import { createOverduePlans, type SubjectInstants } from './overdue.ts'
 import type { ForbiddenHours } from './quiet-hours.ts'
 import { findOrNobody } from './recipient-cache.ts'
 import { refusalId } from './recipient-limiter.ts'
-import type { HeldInstant } from './slot-plan.ts'
+import { createHeldInstants, type HeldInstant } from './slot-plan.ts'
 
 export interface LimiterRecoveryOptions {
   readonly store: Pick<Store, 'counted' | 'mayHave'>

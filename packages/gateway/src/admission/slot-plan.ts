@@ -1,7 +1,4 @@
-/**
- * Plans instants for notifications that hold some already, one after the other: each gets the earliest one that its
- * limits admit behind those that were planned before it. The plan is made in a limiter of its own; nothing is written.
- */
+/** Plans instants for notifications that hold some already. */
 import {
   createLimits,
   type ForbiddenInterval,
@@ -9,8 +6,16 @@ import {
   memoryStore,
   type RestoredEntry,
 } from '@sluice/limits'
+import type { Recipient } from '../model.ts'
 import type { SubjectRules } from '../policy/policy.ts'
+import type { Admission } from '../ports.ts'
+import type { ForbiddenHours } from './quiet-hours.ts'
 import { waitOnly } from './several-subjects.ts'
+
+// ---- the plan
+//
+// Plans instants for notifications that hold some already, one after the other: each gets the earliest one that its
+// limits admit behind those that were planned before it. The plan is made in a limiter of its own; nothing is written.
 
 /** A notification that holds an instant and has not left. */
 export interface HeldInstant {
@@ -80,3 +85,39 @@ export const inOrder = <Held extends Pick<HeldInstant, 'id' | 'at'>>(
 export const streamsOf = (rules: readonly Limit[]): readonly string[] => [
   ...new Set(rules.map(({ stream }) => stream)),
 ]
+
+// ---- what a plan needs of a notification
+//
+// Reads from a notification what a plan of instants needs of it, and no more: there may be as many as wait of a tenant.
+
+/** The fields of a notification by which its limits and hours are found. */
+type Holder = Pick<
+  Admission,
+  'id' | 'tenant' | 'module' | 'to' | 'channel' | 'category' | 'priority' | 'dueAt'
+>
+
+/** @param all - the limits of all subjects that count it */
+export type HeldInstantOf = (
+  holder: Holder,
+  all: readonly SubjectRules[],
+  recipient: Recipient | null,
+) => HeldInstant
+
+export function createHeldInstants(
+  forbiddenHours: Pick<ForbiddenHours, 'forbidden' | 'hasHours'>,
+): HeldInstantOf {
+  return (holder, all, recipient) => {
+    const { id, dueAt: at } = holder
+    const held: HeldInstant = { id, at, limits: all.filter(({ rules }) => rules.length > 0) }
+    if (!forbiddenHours.hasHours(holder, recipient)) return held
+    const { tenant, module, channel, category, priority, to } = holder
+    const { timeZone, phone } = to
+    const whose = {
+      id: to.id,
+      ...(timeZone === undefined ? {} : { timeZone }),
+      ...(phone === undefined ? {} : { phone }),
+    }
+    const countable = { id, tenant, module, channel, category, priority, to: whose }
+    return { ...held, forbidden: (from: number) => forbiddenHours.forbidden(countable, recipient, from) }
+  }
+}

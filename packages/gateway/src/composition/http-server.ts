@@ -2,7 +2,7 @@
  * Composes the HTTP server, and authentication where keys are configured. Loaded when the server opens: most
  * commands never need it.
  */
-import { createMemoryOnce } from '../adapters/state/memory-once.ts'
+import { createMemoryOnce } from '../adapters/one-process.ts'
 import { createMemoryRoom } from '../adapters/state/memory-room.ts'
 import { type Config, type TenantConfig, tenantOf } from '../config/config.ts'
 import { needsSubject, selfAddressed } from '../config/pools.ts'

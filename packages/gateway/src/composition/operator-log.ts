@@ -1,10 +1,8 @@
 /** Composes the lines of the log that follow the record and the time, and not a request. */
 
-import { createComplaintLog } from '../observability/complaint-log.ts'
 import { diskUse } from '../observability/disk-use.ts'
-import { createHoldLog } from '../observability/hold-log.ts'
 import { createNotificationLog } from '../observability/notification-log.ts'
-import { watch } from '../observability/watch.ts'
+import { createComplaintLog, createHoldLog, watch } from '../observability/operator-log.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 import type { Storage } from './storage.ts'
 

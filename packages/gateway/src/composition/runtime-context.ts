@@ -3,8 +3,7 @@
  * report.
  */
 import { createSystemClock } from '../adapters/clock.ts'
-import { createLocalHints } from '../adapters/local-notifier.ts'
-import { createOneMember } from '../adapters/one-member.ts'
+import { createLocalHints, createOneMember } from '../adapters/one-process.ts'
 import { createRandom } from '../adapters/random.ts'
 import type { Config } from '../config/config.ts'
 import type { PoolOptions } from '../delivery/pools/pool.ts'

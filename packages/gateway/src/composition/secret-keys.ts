@@ -1,6 +1,10 @@
-/** Composes the secret keys of the gateway: files of this machine, or the table of a server, where all processes read the same. */
+/**
+ * Composes the secret keys of the gateway: files of this machine, or the table of a server, where all processes read the
+ * same. One of them hashes the recipients that the log names.
+ */
 import { keptKey, readKey } from '../adapters/key-file.ts'
 import type { Config } from '../config/config.ts'
+import { recipientHash } from '../observability/masking.ts'
 
 const keyNames = ['unsubscribe', 'log'] as const
 type KeyName = (typeof keyNames)[number]
@@ -23,3 +27,10 @@ export async function secretKeysOf({ store, unsubscribe, log }: KeyConfig): Prom
   const keys = await readSecrets(store.postgres, own)
   return (name) => keys.get(name)!
 }
+
+/**
+ * Returns the hash under which the log of a configuration names a recipient, for whoever looks for the lines of one. The
+ * key is made where there is none yet.
+ */
+export const hashRecipient = async (config: Config, tenant: string, recipient: string): Promise<string> =>
+  recipientHash((await secretKeysOf(config))('log'), tenant, recipient)

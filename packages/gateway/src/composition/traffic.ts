@@ -1,9 +1,19 @@
-/** Opens the record of a configuration to read its traffic, beside the gateway that writes it. */
+/** Composes the reading of recorded traffic, beside the gateway that writes it, and its replays. */
 import type { StoreConfig } from '../config/config.ts'
+import { selfAddressed } from '../config/pools.ts'
 import { SluiceError } from '../errors.ts'
+import type { Replays } from '../http/routes/replays.ts'
 import type { TrafficSource } from '../ports/traffic.ts'
+import { createReplays } from '../replay/replays.ts'
 import { inMemory } from '../store/sqlite/database.ts'
 import { openSqliteTraffic } from '../store/sqlite/traffic-source.ts'
+import { trafficOf } from '../store/store-traffic.ts'
+import type { RuntimeContext } from './runtime-context.ts'
+import type { Storage } from './storage.ts'
+
+// ---- recorded traffic
+//
+// Opens the record of a configuration to read its traffic, beside the gateway that writes it.
 
 export { trafficOf } from '../store/store-traffic.ts'
 
@@ -17,4 +27,24 @@ export async function openTraffic({ path, postgres }: StoreConfig): Promise<Traf
   if (postgres === undefined) return openSqliteTraffic(path)
   const { openPostgresTraffic } = await import('../store/postgres/traffic-source.ts')
   return openPostgresTraffic(postgres)
+}
+
+// ---- replays
+//
+// Composes the replays of this process: the store that their process opens, and the record where that is in memory.
+
+export type { Replays }
+
+export function composeReplays(
+  { config, policy, clock, random }: Pick<RuntimeContext, 'config' | 'policy' | 'clock' | 'random'>,
+  { store }: Pick<Storage, 'store'>,
+): Replays {
+  return createReplays({
+    config: config.store,
+    record: trafficOf(store),
+    policy: policy.part,
+    selfAddressed: selfAddressed(config.pools),
+    clock,
+    random,
+  })
 }

@@ -1,13 +1,12 @@
-/** Gathers the facts of an explanation (explanation.ts): accounts, places of the limit, and the time. */
+/** Gathers the facts of an explanation (explanation.ts): accounts, the places of a limit, and the time. */
 import { waitingReason } from '../backlog-cell.ts'
 import type { Notification } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
-import type { Clock, HoldRecord, Store } from '../ports.ts'
+import type { Clock, Countable, HoldRecord, Store } from '../ports.ts'
 import type { OperatorHolds, PoolReport } from '../stages.ts'
 import { isoOrNull } from './answer.ts'
-import { type Explanation, explain } from './explanation.ts'
+import { type Explanation, explain, type Holder } from './explanation.ts'
 import { type Identity, mayRead } from './identity.ts'
-import { limitHolders } from './limit-holders.ts'
 import { aheadOf, inWallTime, poolsInWallTime } from './wall-time.ts'
 
 export interface ExplanationsOptions {
@@ -75,4 +74,42 @@ function explanationAnswer({ until, heldBy, accounts, ...rest }: Explanation) {
           },
         }),
   }
+}
+
+/** Notifications that one answer names at most. */
+const holdersMax = 5
+/** The newest admissions of the recipient that are examined. */
+const admissionsMax = 200
+
+/**
+ * Finds the notifications that hold the places of a limit for which another one waits: those of the same recipient
+ * whose departures or reservations count on the same stream. The store answers by its index of recipients.
+ */
+async function limitHolders(
+  { store, policy }: Pick<ExplanationsOptions, 'store' | 'policy'>,
+  notification: Notification,
+  now: number,
+): Promise<readonly Holder[]> {
+  const { tenant, to, decision, dueAt, id } = notification
+  const { limit } = decision
+  if (limit === undefined) return []
+  const streamsOf = (countable: Countable): readonly string[] =>
+    policy
+      .rulesFor(countable)
+      .filter(({ subject }) => subject.recipient !== undefined)
+      .flatMap(({ rules }) => rules)
+      .filter(({ name }) => name === limit)
+      .map(({ stream }) => stream)
+  const streams = new Set(streamsOf(notification))
+  if (streams.size === 0) return []
+  const since = now - policy.longestWindowMs
+  const met = await store.admissions({ tenant, recipient: to.id, since, limit: admissionsMax })
+  return met
+    .filter((each) => each.id !== id && each.undecided !== true)
+    .map((each) => ({ notificationId: each.id, at: each.firedAt ?? each.dueAt, streams: streamsOf(each) }))
+    .filter((each) => each.at >= since && each.at < dueAt && each.streams.some((one) => streams.has(one)))
+    .sort((a, b) => b.at - a.at)
+    .slice(0, holdersMax)
+    .map(({ notificationId, at }) => ({ notificationId, at }))
+    .reverse()
 }

@@ -11,8 +11,6 @@ import type { IntakeReport } from '../reports.ts'
 import type { Jobs, Ledger, PoolCounts, PoolLoad, PoolReport } from '../stages.ts'
 import type { ApartMetrics } from './account-metrics.ts'
 import { type ComplaintReports, measureComplaints } from './complaint-metrics.ts'
-import { type DeliveryLogFigures, measureDeliveryLog } from './delivery-log-metrics.ts'
-import { type FeedbackReport, measureFeedback } from './feedback-metrics.ts'
 import { createHttpMetrics, type HttpMetrics } from './http-metrics.ts'
 import { measureIntakes } from './intake-metrics.ts'
 import { createMeter, type Distribution, type Meter } from './meter.ts'
@@ -20,7 +18,14 @@ import { createNotificationMetrics, type NotificationMetricsOptions } from './no
 import { measureOutgoing } from './outgoing-metrics.ts'
 import { measurePools } from './pool-metrics.ts'
 import { measureProcess } from './process-metrics.ts'
-import { measureRetention, type RetentionReport } from './retention-metrics.ts'
+import {
+  type DeliveryLogFigures,
+  type FeedbackReport,
+  measureDeliveryLog,
+  measureFeedback,
+  measureRetention,
+  type RetentionReport,
+} from './record-metrics.ts'
 import type { StateHealth } from './state-health.ts'
 
 export interface MetricsOptions extends Partial<NotificationMetricsOptions> {

@@ -2,7 +2,7 @@
  * The record with which a replay begins: what really left in the longest window before the period, and what still waited
  * when it began, with the instants that it held. The gateway fills its limits from this record as after a restart.
  */
-import { fingerprint } from '../admission/fingerprint.ts'
+import { fingerprint } from '../admission/duplicates.ts'
 import {
   addressField,
   advance,

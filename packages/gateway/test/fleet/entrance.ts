@@ -5,7 +5,7 @@
 
 import { createHash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
-import { createMemoryOnce } from '../../src/adapters/state/memory-once.ts'
+import { createMemoryOnce } from '../../src/adapters/one-process.ts'
 import { SluiceError } from '../../src/errors.ts'
 import type { Gateway } from '../../src/gateway.ts'
 import { type Answer, createIdempotency, type Keep } from '../../src/http/idempotency.ts'

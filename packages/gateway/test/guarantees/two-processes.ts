@@ -1,5 +1,5 @@
 /** Two gateways over one record in memory, in virtual time. */
-import { createLocalHints } from '../../src/adapters/local-notifier.ts'
+import { createLocalHints } from '../../src/adapters/one-process.ts'
 import type { Members, Role } from '../../src/ports/fleet.ts'
 import type { LimitState, Provider } from '../../src/ports.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'

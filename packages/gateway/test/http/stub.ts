@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { after } from 'node:test'
 import { Ajv, type ValidateFunction } from 'ajv'
-import { createMemoryOnce } from '../../src/adapters/state/memory-once.ts'
+import { createMemoryOnce } from '../../src/adapters/one-process.ts'
 import { joinedPayload } from '../../src/content.ts'
 import { type ErrorCode, SluiceError } from '../../src/errors.ts'
 import { createRecipientEditor } from '../../src/http/recipient-editor.ts'

@@ -1,6 +1,40 @@
 /** A subject of the limits as memory knows it, beside the entries that the limiter holds. */
+import type { RestoredEntry } from '@sluice/limits'
+import type { FingerprintHold } from '../../ports.ts'
 import type { BookedInstants } from './booked-instants.ts'
-import type { Claims } from './fingerprint-claims.ts'
+
+// ---- fingerprints
+//
+// Fingerprints of one recipient: the first notification with a fingerprint holds it for the window of deduplication.
+
+/** The id that holds each fingerprint, and since when. */
+export type Claims = Map<string, { readonly id: string; readonly at: number }>
+
+/** Above so many fingerprints those beyond their window are dropped. */
+const claimsTidyAt = 64
+
+/** Holds a fingerprint; false where another id holds it. */
+export function claim(
+  claims: Claims,
+  {
+    fingerprint,
+    id,
+    windowMs,
+    dry,
+  }: Pick<FingerprintHold, 'fingerprint' | 'id' | 'windowMs'> & { dry: boolean | undefined },
+  now: number,
+): boolean {
+  const first = claims.get(fingerprint)
+  if (first !== undefined && first.id !== id && now < first.at + windowMs) return false
+  if (dry === true) return true
+  if (claims.size >= claimsTidyAt) {
+    for (const [key, held] of claims) if (held.at + windowMs <= now) claims.delete(key)
+  }
+  claims.set(fingerprint, { id, at: now })
+  return true
+}
+
+// ---- the subject
 
 export interface Known {
   /** The number of `renew` calls before it was filled: a lower one than now's makes it outdated. */
@@ -19,3 +53,20 @@ export interface Known {
 /** True where nobody waits in the subject: its entries and fingerprints are all there is to know. */
 export const canBePacked = ({ booked, waitlist, before, generation }: Known, ofNow: number): boolean =>
   booked === undefined && waitlist === undefined && before === undefined && generation === ofNow
+
+// ---- entries that are read again
+//
+// Entries of a subject that is read again from the record, as this process knows them: a send or a new instant may not be
+// on record yet, or may have been written after the record was read.
+
+/** @param known the entries of the subject in memory; their streams are those of the rules before */
+export function newestEntries(
+  known: readonly RestoredEntry[],
+  recorded: readonly RestoredEntry[],
+): readonly RestoredEntry[] {
+  const byId = new Map(known.map((entry) => [entry.id, entry]))
+  return recorded.map((entry) => {
+    const newer = byId.get(entry.id)
+    return newer === undefined || entry.fired ? entry : { ...entry, at: newer.at, fired: newer.fired }
+  })
+}

@@ -1,6 +1,8 @@
-/** Account records of the in-memory store. */
-import type { AccountRecord } from '../../ports.ts'
+/** Records of accounts and of holds of operators in the in-memory store. */
+import type { AccountRecord, HoldRecord, HoldWrite } from '../../ports.ts'
 import { keyOf } from './memory-keys.ts'
+
+// ---- accounts
 
 export class MemoryAccounts {
   readonly #records = new Map<string, AccountRecord>()
@@ -15,6 +17,27 @@ export class MemoryAccounts {
   }
 
   all(): readonly AccountRecord[] {
+    return [...this.#records.values()]
+  }
+}
+
+/** Holds of operators. */
+export class MemoryHolds {
+  readonly #records = new Map<string, HoldRecord>()
+  #writes = 0
+
+  /** Changes with each write. */
+  get mark(): string {
+    return String(this.#writes)
+  }
+
+  write(write: HoldWrite): void {
+    this.#writes += 1
+    if (write.kind === 'end') this.#records.delete(write.name)
+    else this.#records.set(write.hold.name, write.hold)
+  }
+
+  all(): readonly HoldRecord[] {
     return [...this.#records.values()]
   }
 }

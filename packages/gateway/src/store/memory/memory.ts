@@ -4,13 +4,14 @@
  * suite of several members.
  */
 
+import { delayingLimit, type Notification } from '../../model.ts'
+import { entriesOf, type LogRecord, type Outbox, type OutboxRow } from '../../ports/delivery-log.ts'
 import type { TenantRecords } from '../../ports/tenants.ts'
 import type { Change, Clock, CommitResult, Store, TenantGeneration } from '../../ports.ts'
+import { countedAt } from '../admission.ts'
 import { erasureRecord, logRecordsOf } from '../log-records.ts'
-import type { MemoryMember } from './memory-fleet.ts'
-import { MemoryOutbox } from './memory-outbox.ts'
+import type { MemoryFleet, MemoryMember } from './memory-fleet.ts'
 import { MemoryStore } from './memory-store.ts'
-import { createMemoryTenantRecords } from './memory-tenant-records.ts'
 
 export function createMemoryStore(): Store {
   return new MemoryStore(undefined)
@@ -86,5 +87,78 @@ export function createMemoryRecord(rightMs: number): MemoryRecord {
       const member = members.get(id)
       if (member !== undefined) member.state = 'dead'
     },
+  }
+}
+
+/** Keeps the outbox of the delivery log. */
+class MemoryOutbox implements Outbox {
+  readonly #rows = new Map<number, OutboxRow>()
+  #last = 0
+
+  put(records: readonly LogRecord[]): void {
+    if (records.length === 0) return
+    this.#last += 1
+    const entries = records.reduce((sum, record) => sum + entriesOf(record), 0)
+    this.#rows.set(this.#last, { position: this.#last, entries, records })
+  }
+
+  async read(limit: number): Promise<readonly OutboxRow[]> {
+    const found: OutboxRow[] = []
+    let entries = 0
+    for (const row of this.#rows.values()) {
+      if (entries >= limit) break
+      found.push(row)
+      entries += row.entries
+    }
+    return found
+  }
+
+  async remove(positions: readonly number[]): Promise<void> {
+    for (const position of positions) this.#rows.delete(position)
+  }
+
+  async size(): Promise<number> {
+    return [...this.#rows.values()].reduce((sum, { entries }) => sum + entries, 0)
+  }
+}
+
+interface MemoryTenantRecordsOptions {
+  readonly fleet: MemoryFleet
+  /** Notifications by tenant, then by id in the order of their acceptance. */
+  readonly rows: ReadonlyMap<string, ReadonlyMap<string, Notification>>
+}
+
+/** Reads from a record in memory what lost limiter state is filled from. Each method reads one snapshot. */
+function createMemoryTenantRecords(options: MemoryTenantRecordsOptions): TenantRecords {
+  const { fleet, rows } = options
+  const rowsOf = (tenant: string): readonly Notification[] => [...(rows.get(tenant)?.values() ?? [])]
+  const waits = (row: Notification): boolean => delayingLimit(row) !== undefined
+  return {
+    nextThrottleGeneration: async (tenant) => fleet.nextGeneration(tenant, 'throttle'),
+    nextRoomGeneration: async (tenant) => fleet.nextGeneration(tenant, 'room'),
+    generations: async (tenant) => ({
+      throttle: fleet.generationOf(tenant, 'throttle'),
+      room: fleet.generationOf(tenant, 'room'),
+    }),
+    async entries(tenant, since) {
+      // Items of a digest were counted when they were accepted, so the notification that it became is left out.
+      const entries = rowsOf(tenant).filter(({ actors }) => actors === undefined)
+      const counted = entries.flatMap((row) => {
+        const at = waits(row) ? undefined : countedAt(row)
+        if (at === undefined || at < since) return []
+        return [{ module: row.module, at, isCritical: row.priority === 'critical' }]
+      })
+      const waiting = entries.filter(waits).map(({ id, module, decision, dueAt }) => ({
+        id,
+        module,
+        at: decision.at ?? dueAt,
+        dueAt,
+      }))
+      return { counted, waiting }
+    },
+    async waitingTenants() {
+      return [...rows.keys()].filter((tenant) => rowsOf(tenant).some(waits))
+    },
+    tallies: async (tenant) => fleet.usesOf(tenant),
   }
 }

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { BlockList, isIP } from 'node:net'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { isPublicAddress } from '../../../src/providers/transport/public-address.ts'
+import { isPublicAddress } from '../../../src/providers/transport/guarded-lookup.ts'
 
 const seed = Number(process.env.SLUICE_SEED ?? 20_261_121)
 

@@ -6,7 +6,7 @@
  */
 import { createHash } from 'node:crypto'
 import type { Once, OnceKey } from '../../../ports/fleet.ts'
-import { createMemoryOnce } from '../memory-once.ts'
+import { createMemoryOnce } from '../../one-process.ts'
 import type { RedisState, StateKey } from './redis-state.ts'
 import { onceScript } from './scripts.ts'
 

@@ -1,6 +1,11 @@
-/** The record of feedback in the embedded store: events go to the engine in transactions of their own. */
+/**
+ * Records of the embedded store that go to the engine in transactions of their own, and not with the changes of
+ * notifications: feedback, how far intakes are, and the outbox of the delivery log.
+ */
 import type { Notification } from '../../model.ts'
+import type { Outbox } from '../../ports/delivery-log.ts'
 import type { FeedbackPage, FeedbackRecord } from '../../ports/feedback.ts'
+import type { IntakeRecord } from '../../ports/intake.ts'
 import type { Page } from '../../ports.ts'
 import type { Readable } from './codec/checksum.ts'
 import type { FoundPage } from './tables/feedback.ts'
@@ -18,8 +23,9 @@ export interface SqliteFeedbackOptions {
   readonly untilDone: (slice: () => Promise<boolean>) => Promise<void>
 }
 
-/** Rows that are removed in one transaction. */
-const pruneSlice = 500
+/** Rows of feedback, and kept records of intakes, that are removed in one transaction. */
+const feedbackSlice = 500
+const poisonSlice = 100
 
 export function createSqliteFeedback(options: SqliteFeedbackOptions): FeedbackRecord {
   const { ask, read, pageOf, onDamaged, untilDone } = options
@@ -50,11 +56,53 @@ export function createSqliteFeedback(options: SqliteFeedbackOptions): FeedbackRe
     async prune(before) {
       let rows = 0
       await untilDone(async () => {
-        const dropped = await ask('pruneFeedback', before, pruneSlice)
+        const dropped = await ask('pruneFeedback', before, feedbackSlice)
         rows += dropped
-        return dropped < pruneSlice
+        return dropped < feedbackSlice
       })
       return rows
     },
+  }
+}
+
+// ---- intakes
+
+export function createSqliteIntake(options: Omit<SqliteFeedbackOptions, 'pageOf'>): IntakeRecord {
+  const { ask, read, onDamaged, untilDone } = options
+  return {
+    positions: (topicId) => read('intakePositions', topicId),
+    advance: (positions) => ask('advanceIntake', positions),
+    keepPoison: (records) => ask('keepPoison', records),
+    async poison(query) {
+      const { found, damaged, nextCursor } = await read('poison', query)
+      for (const what of damaged) onDamaged(what)
+      return { items: found, nextCursor }
+    },
+    countPoison: () => read('countPoison'),
+    async prunePoison(before) {
+      let rows = 0
+      await untilDone(async () => {
+        const dropped = await ask('prunePoison', before, poisonSlice)
+        rows += dropped
+        return dropped < poisonSlice
+      })
+      return rows
+    },
+  }
+}
+
+// ---- the outbox of the delivery log: read beside the writes
+
+type SqliteOutboxOptions = Pick<SqliteFeedbackOptions, 'ask' | 'read' | 'onDamaged'>
+
+export function createSqliteOutbox({ ask, read, onDamaged }: SqliteOutboxOptions): Outbox {
+  return {
+    async read(limit) {
+      const { rows, damaged } = await read('outbox', limit)
+      for (const what of damaged) onDamaged(what)
+      return rows
+    },
+    remove: (positions) => ask('outboxRemove', positions),
+    size: () => ask('outboxSize'),
   }
 }
