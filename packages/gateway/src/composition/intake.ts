@@ -100,6 +100,7 @@ async function openIntakes(
       const capacity = capacityOf(pools(), channel, now)
       return capacity === undefined || capacity.from > now ? undefined : capacity.perSecond
     },
+    sheddingOf: (channel) => dispatch.pools.find((pool) => pool.channel === channel)?.shedding,
     clock,
   })
   const acceptor = createRecordAcceptor({ gate, store, readDraft, pace, clock, onError })

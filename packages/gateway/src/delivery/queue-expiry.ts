@@ -1,7 +1,8 @@
 /**
  * Sheds queued notifications that waited too long while accounts are out: they become dead letters, lowest priority
- * first, and automatic-redrive.ts returns them. While all accounts are healthy nothing is shed, however much waits; where
- * an operator holds all accounts, notifications wait for the first of them instead.
+ * first, and automatic-redrive.ts returns them. Nothing is shed, however much waits, while all accounts are healthy or
+ * while those that are left could be called more often: then it waits for the gateway. Where an operator holds all
+ * accounts, notifications wait for the first of them instead.
  */
 import type { DeadCause, Notification } from '../model.ts'
 import type { Clock, Queue } from '../ports.ts'
@@ -28,6 +29,8 @@ export interface QueueExpiry {
 
 /** Notifications taken out at once: their commits share a few transactions. */
 const sweepMax = 500
+/** The next look after one at which the accounts could be called more often, ms. */
+const unusedMs = 50
 
 export function createQueueExpiry({ route, queue, clock, shed }: QueueExpiryOptions): QueueExpiry {
   const { channel, shedAfterMs } = route
@@ -52,6 +55,10 @@ export function createQueueExpiry({ route, queue, clock, shed }: QueueExpiryOpti
     disarm = undefined
     const now = clock.now()
     if (shedAfterMs !== undefined && route.isReduced(now)) {
+      if (route.hasUnused(now)) {
+        disarm = clock.at(now + unusedMs, sweep)
+        return
+      }
       const overdue = queue.takeOverdue(channel, now - shedAfterMs, sweepMax)
       const heldUntil = overdue.length > 0 ? route.heldUntil(now) : undefined
       if (heldUntil !== undefined) shed(overdue, { heldUntil })

@@ -53,9 +53,9 @@ export function createRecordAcceptor(options: AcceptRecordOptions): RecordAccept
     return false
   }
 
-  async function acceptPaced(record: ReadRecord): Promise<RecordOutcome> {
+  async function acceptPaced(record: ReadRecord, timestamp: number): Promise<RecordOutcome> {
     if (isFull(record.caller.tenant)) return 'full'
-    const end = pace.begin(record.body.channel)
+    const end = pace.begin(record.body.channel, timestamp)
     if (end === undefined) return 'full'
     return acceptOnce(record).finally(end)
   }
@@ -110,7 +110,7 @@ export function createRecordAcceptor(options: AcceptRecordOptions): RecordAccept
   /** @throws what a retry may mend, and defects */
   async function settle(message: IntakeMessage, isLastTry: boolean): Promise<RecordOutcome> {
     try {
-      return await acceptPaced(readRecord(message))
+      return await acceptPaced(readRecord(message), message.timestamp)
     } catch (error) {
       if (error instanceof SluiceError ? error.retryable : !isLastTry) throw error
       return keepPoison(message, error)

@@ -19,6 +19,8 @@ export interface IntakeMessage {
   readonly topicId: string
   readonly partition: number
   readonly offset: number
+  /** The instant with which it stands in its topic, ms: that of its producer, or of the broker. */
+  readonly timestamp: number
   /** Absent for the tombstone of a compacted topic. */
   readonly value: Buffer | undefined
   /** The header `idempotency-key`. */

@@ -23,6 +23,7 @@ function setUp(shedAfterMs: number | 'never' = 5 * second) {
         looks += 1
         return state.reduced
       },
+      hasUnused: () => false,
       cause: () => state.cause,
       heldUntil: () => state.heldUntil,
     } as unknown as Route,

@@ -125,8 +125,6 @@ async function startGateways(
     pools: {
       sms: {
         provider: 'webhook',
-        // A burst after nothing leaves load shedding no throughput to go by: it would admit next to nothing.
-        shedding: false,
         accounts: accounts.map((id) => ({ id, url: `${sandbox.url}/hook/${id}`, rate: `${rate}/s` })),
       },
     },

@@ -8,7 +8,7 @@ import { createIntakePace, type IntakePace } from '../../src/intake/pace.ts'
 import type { IntakeMessage } from '../../src/intake/read-record.ts'
 import { createHarness, type Harness, second } from '../harness.ts'
 
-const place = { topic: 'notifications', topicId: 'the-id', partition: 3 }
+const place = { topic: 'notifications', topicId: 'the-id', partition: 3, timestamp: 0 }
 const body = {
   tenant: 'acme',
   module: 'shop',
@@ -172,7 +172,12 @@ describe('acceptance of records', () => {
     const harness = await createHarness()
     const { clock } = harness
     let waiting = 0
-    const pace = createIntakePace({ queue: { size: () => waiting }, rateOf: () => 10, clock })
+    const pace = createIntakePace({
+      queue: { size: () => waiting },
+      rateOf: () => 10,
+      sheddingOf: () => undefined,
+      clock,
+    })
     const { accept } = acceptorOf(harness, pace)
     const take = (first: number) =>
       harness.done(

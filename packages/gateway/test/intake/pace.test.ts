@@ -11,12 +11,13 @@ function paceAt(perSecond: number | undefined) {
   const pace = createIntakePace({
     queue: { size: () => state.size },
     rateOf: () => state.perSecond,
+    sheddingOf: () => undefined,
     clock: { now: () => state.now },
   })
   /** True where nothing is begun while so much waits. */
   const isFullAt = (size: number): boolean => {
     state.size = size
-    const end = pace.begin('email')
+    const end = pace.begin('email', 0)
     end?.()
     return end === undefined
   }
@@ -50,14 +51,16 @@ describe('pace of intakes', () => {
   it('counts the records in progress of a channel beside what waits', () => {
     const { state, pace } = paceAt(10)
     state.size = 400
-    const begun = Array.from({ length: 2_000 }, () => pace.begin('email')).filter((end) => end !== undefined)
+    const begun = Array.from({ length: 2_000 }, () => pace.begin('email', 0)).filter(
+      (end) => end !== undefined,
+    )
     assert.equal(begun.length, 600)
     begun.pop()!()
-    assert.ok(pace.begin('email'))
-    assert.equal(pace.begin('email'), undefined)
+    assert.ok(pace.begin('email', 0))
+    assert.equal(pace.begin('email', 0), undefined)
     for (const end of begun) end()
     state.size = 998
-    assert.ok(pace.begin('email'))
+    assert.ok(pace.begin('email', 0))
   })
 
   it('counts what is due on a record that gateways share, and what was begun since', async () => {
@@ -69,17 +72,18 @@ describe('pace of intakes', () => {
       queue: { size: () => 0 },
       recorded: createRecordedQueue({ store, clock, onError: (what) => assert.fail(what) }),
       rateOf: () => 100,
+      sheddingOf: () => undefined,
       clock,
     })
     /** Begins as many as there is room for, none of which stays in progress. */
     const take = (): number => {
       for (let count = 0; ; count += 1) {
-        const end = pace.begin('email')
+        const end = pace.begin('email', 0)
         if (end === undefined || count > 20_000) return count
         end()
       }
     }
-    pace.begin('email')?.()
+    pace.begin('email', 0)?.()
     await turn()
     clock.at = 0
     assert.equal(take(), 1_000, 'idle time saves nothing up')

@@ -5,6 +5,7 @@
  * second deep and empty at first: a deeper one would be a burst just when the accounts bear none. Pure.
  */
 import { SlicedCount } from '../accounts/sliced-count.ts'
+import { TopicArrivals } from './topic-arrivals.ts'
 
 export interface LoadSheddingOptions {
   /** Calls per second of all accounts together; `undefined` where one has no limit. */
@@ -32,11 +33,14 @@ const knownMs = 1_000
 const leastPerSecond = 1_000 / throughputMs
 /** Factor by which demand must exceed the throughput before it counts: arrivals of any second vary a little. */
 const growth = 1.1
+/** The same for arrivals in topics, of which the highest rate counts for as long as records have to stay there. */
+const burst = 1.5
 
 export class LoadShedding {
   readonly #options: LoadSheddingOptions
   readonly #carried = new SlicedCount(throughputMs, 20)
   readonly #asked: SlicedCount
+  readonly #topics: TopicArrivals
   readonly #bornAt: number
   #remaining: Remaining = { outShare: 0 }
   /** Load per second before accounts went out; `undefined` where it was not known. */
@@ -48,6 +52,7 @@ export class LoadShedding {
   constructor(options: LoadSheddingOptions, now: number) {
     this.#options = options
     this.#asked = new SlicedCount(options.demandMs, 10)
+    this.#topics = new TopicArrivals(options.demandMs)
     this.#bornAt = now
   }
 
@@ -58,6 +63,16 @@ export class LoadShedding {
   /** Counts notifications new in the queue (or, negative, not new after all). */
   asked(now: number, count: number): void {
     this.#asked.add(now, count)
+  }
+
+  /** Counts a record that an intake takes from its topic, by its timestamp. It is `asked` as well when it is queued. */
+  taken(now: number, timestamp: number): void {
+    this.#topics.taken(now, timestamp)
+  }
+
+  /** Says that the pace of intakes leaves a record in its topic. */
+  heldBack(now: number): void {
+    this.#topics.heldBack(now)
   }
 
   /** Counts a call made (or, -1, a call that came to nothing). */
@@ -87,6 +102,14 @@ export class LoadShedding {
     if (!this.isActive) return Number.POSITIVE_INFINITY
     this.#fill(now)
     return Math.floor(this.#tokens + 1e-9)
+  }
+
+  /**
+   * Tests if the pool has admitted as much as it saves up, which nobody has used: then the accounts, or the gateway,
+   * carry less than is admitted.
+   */
+  hasUnused(now: number): boolean {
+    return this.isActive && this.room(now) >= Math.floor(depthOf(this.admitted(now)))
   }
 
   take(): void {
@@ -119,7 +142,9 @@ export class LoadShedding {
     const before = Math.max(leastPerSecond, this.#before ?? Number.POSITIVE_INFINITY)
     const coveredMs = Math.max(this.#asked.coveredMs(now), this.#options.demandMs * 0.9)
     const asked = (this.#asked.sum(now) / coveredMs) * 1_000
-    return asked > before * growth ? asked : before
+    const arrived = this.#topics.perSecond(now)
+    if (asked <= before * growth && arrived <= before * burst) return before
+    return Math.max(asked, arrived)
   }
 
   #throughput(now: number): number | undefined {
@@ -130,7 +155,7 @@ export class LoadShedding {
 
   #fill(now: number): void {
     const perSecond = this.admitted(now)
-    const deepest = Math.max(1, perSecond / 10)
+    const deepest = depthOf(perSecond)
     const filled =
       perSecond === Number.POSITIVE_INFINITY
         ? Number.POSITIVE_INFINITY
@@ -138,4 +163,9 @@ export class LoadShedding {
     this.#tokens = Math.min(deepest, filled)
     this.#filledAt = now
   }
+}
+
+/** Returns the calls that the token bucket holds at most: a tenth of a second of what is admitted. */
+function depthOf(perSecond: number): number {
+  return Math.max(1, perSecond / 10)
 }

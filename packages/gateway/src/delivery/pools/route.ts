@@ -8,6 +8,8 @@ import type { Pool } from './pool.ts'
 
 /** Time for which two tenants that took turns are both taken to be active, ms. */
 const sharedMs = 10_000
+/** An account of several processes is free when its tokens have been asked for: so soon at most, ms. */
+const soonMs = 100
 
 export class Route {
   readonly channel: Channel
@@ -102,6 +104,15 @@ export class Route {
 
   asked(now: number, count: number): void {
     this.#first.shedding.asked(now, count)
+  }
+
+  /**
+   * Tests if an account is free that the first pool would let be called: what waits then waits for this gateway, whose
+   * dead letters would leave no sooner.
+   */
+  hasUnused(now: number): boolean {
+    const free = this.#first.freeAt(now)
+    return free !== undefined && free <= now + soonMs && this.#first.shedding.hasUnused(now)
   }
 
   /** Tests if accounts are out, so that not every notification can leave. */

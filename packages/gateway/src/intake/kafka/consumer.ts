@@ -58,6 +58,8 @@ const lookMs = 20
 /** A stop waits for an answer of the brokers at most so long, ms. */
 const stopMs = 2_000
 const controlBatch = 1 << 5
+/** The broker has written its own time, once for all records of the batch. */
+const appendTimeBatch = 1 << 3
 
 interface Taken {
   readonly topicId: string
@@ -268,14 +270,16 @@ export function createKafkaIntake(options: KafkaIntakeOptions): KafkaIntake {
     taken.end = Number(highWatermark)
     for (const batch of records ?? []) {
       const isControl = (batch.attributes & controlBatch) !== 0
-      for (const { offsetDelta, value, headers } of isControl ? [] : batch.records) {
+      const isAppendTime = (batch.attributes & appendTimeBatch) !== 0
+      for (const { offsetDelta, timestampDelta, value, headers } of isControl ? [] : batch.records) {
         const offset = Number(batch.firstOffset) + offsetDelta
         if (offset < window.fetchAt()) continue
         if (window.room() <= 0) return
         taken.isChanged = true
         if (!window.take(offset)) continue
         const key = headers.find(([name]) => name?.toString().toLowerCase() === 'idempotency-key')?.[1]
-        const message = { topic, topicId, partition, offset, value: value ?? undefined }
+        const timestamp = Number(isAppendTime ? batch.maxTimestamp : batch.firstTimestamp + timestampDelta)
+        const message = { topic, topicId, partition, offset, timestamp, value: value ?? undefined }
         accept(taken, key == null ? message : { ...message, key: key.toString('latin1') })
       }
       window.readUpTo(Number(batch.firstOffset) + batch.lastOffsetDelta + 1)
