@@ -5,6 +5,7 @@ import {
   copyFileSync,
   mkdtempSync,
   openSync,
+  readFileSync,
   readSync,
   rmSync,
   statSync,
@@ -121,7 +122,8 @@ describe('a damaged file', () => {
         try {
           const found = await everything(store)
           // A row that is left out is told, and then an answer is not the same.
-          if (told.length === 0) assert.deepEqual(found, truth, `a silent change by byte ${place}`)
+          if (told.length === 0)
+            assert.deepEqual(found, truth, `a silent change by byte ${place} (seed ${seed})`)
           else detected += 1
         } finally {
           await store.close()
@@ -138,6 +140,33 @@ describe('a damaged file', () => {
     }
     console.log(`${detected} of ${rounds} changed bytes were detected, the others were in no use`)
     assert.ok(detected > rounds / 10)
+  })
+
+  it('tells of a stored answer whose key changed: no retry would find it', async () => {
+    const path = join(folder, 'key.db')
+    copyFileSync(sound, path)
+    flip(path, readFileSync(path).indexOf('"path":"/"') + 3, 32)
+    const told: string[] = []
+    const store = createSqliteStore({
+      path,
+      clock,
+      thread: false,
+      onDamagedRow: ({ what }) => told.push(what),
+    })
+    assert.equal(await store.answer(answer), undefined)
+    assert.deepEqual(told, ['the stored answer 1'])
+    await store.close()
+  })
+
+  it('refuses a recipient on record under another name: its opt-outs would not be found', async () => {
+    const path = join(folder, 'name.db')
+    copyFileSync(sound, path)
+    // The last bit of the last one's name: its place in the order of names stays right.
+    flip(path, readFileSync(path).indexOf('acmeuser-6') + 9, 1)
+    assert.throws(() => createSqliteStore({ path, clock, thread: false }), {
+      code: 'STORE_UNAVAILABLE',
+      message: /is damaged \(the name of recipient user-6/,
+    })
   })
 
   it('is told apart from a torn write, also in the write-ahead log', async () => {

@@ -133,7 +133,7 @@ export function createSqliteStore({
     pseudonymOf: (tenant, recipient) => (hasErased ? pseudonymOf(tenant, recipient) : undefined),
     damaged: (row) => raise(faultOf(new RowDamage(row), path)),
   })
-  engine.ask('unreadable').then(
+  engine.ask('damagedAnswers').then(
     (rows) => rows.forEach(damagedRows.note),
     // Every later call rejects with the error that keeps the store from opening.
     () => {},

@@ -15,8 +15,8 @@ export interface Answers extends Pick<WriteBehindIndex, 'flush' | 'finish'> {
   /** Writes an answer; false where the key is taken. */
   write(answer: ShortAnswer): boolean
   find(key: AnswerKey): StoredAnswer | undefined
-  /** Answers that were no valid JSON at the opening: no retry finds them. */
-  readonly unreadable: readonly string[]
+  /** Answers that were damaged at the opening: a retry finds one of them only where its key is sound. */
+  readonly damaged: readonly string[]
   /** @throws damage where an answer is missing. Reads all answers. */
   verify(): void
   /** Renames a recipient in up to `max` answers after `after`; returns the next position. */
@@ -47,13 +47,13 @@ export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
   let next = Math.max(last + 1, index.from)
   const hash = (of: AnswerKey): number =>
     hashOf(key, `${of.tenant}\0${of.module}\0${of.method}\0${of.path}\0${of.key}`)
-  const flushed = db.prepare('SELECT seq, body FROM answers WHERE seq < ? ORDER BY seq')
-  const unfolded = db.prepare('SELECT seq, body FROM answers WHERE seq >= ? ORDER BY seq')
-  const unreadable: string[] = []
-  for (const { seq, body } of unfolded.iterate(index.from)) {
+  const flushed = db.prepare('SELECT seq, body, sum FROM answers WHERE seq < ? ORDER BY seq')
+  const unflushed = db.prepare('SELECT seq, body, sum FROM answers WHERE seq >= ? ORDER BY seq')
+  const damaged: string[] = []
+  for (const { seq, body, sum } of unflushed.iterate(index.from)) {
+    if (!isSound(body, sum)) damaged.push(`the stored answer ${seq}`)
     const key = keyIn(body)
-    if (key === undefined) unreadable.push(`the stored answer ${seq}`)
-    else index.add(hash(key), seq as number)
+    if (key !== undefined) index.add(hash(key), seq as number)
   }
 
   function findHashed(wanted: AnswerKey, hashed: number): StoredAnswer | undefined {
@@ -68,7 +68,7 @@ export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
   return {
     flush: index.flush,
     finish: index.finish,
-    unreadable,
+    damaged,
     write(answer) {
       const hashed = hash(answer)
       if (findHashed(answer, hashed) !== undefined) return false
@@ -78,8 +78,9 @@ export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
       return true
     },
     verify() {
-      for (const { seq, body } of flushed.iterate(index.from)) {
-        const key = keyIn(body)
+      for (const { seq, body, sum } of flushed.iterate(index.from)) {
+        // The index still has the key that a damaged answer was written with: a retry finds it, and its damage is told.
+        const key = isSound(body, sum) ? keyIn(body) : undefined
         if (key !== undefined && !index.has(hash(key), seq as number)) {
           throw damageIn(`the index of answers, row ${seq}`)
         }

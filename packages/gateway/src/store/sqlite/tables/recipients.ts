@@ -1,7 +1,7 @@
 /** Recipients: their addresses and preferences, a JSON text each. */
 import type { DatabaseSync } from 'node:sqlite'
 import type { RecipientKey } from '../../../ports.ts'
-import { checksumOf, isSound } from '../codec/checksum.ts'
+import { checksumOf, damageIn, isSound } from '../codec/checksum.ts'
 import { deletingSecurely } from '../secure-delete.ts'
 
 export interface Recipients {
@@ -13,6 +13,8 @@ export interface Recipients {
    * for again.
    */
   read(keys: readonly RecipientKey[]): readonly RecipientText[]
+  /** @throws damage where a recipient is on record under a name that is not its own: nobody would find it. Reads all. */
+  verify(): void
 }
 
 /** The JSON of a recipient, the damage of its row, or undefined where there is none. */
@@ -25,6 +27,7 @@ export function prepareRecipients(db: DatabaseSync): Recipients {
   const upsert = db.prepare('INSERT OR REPLACE INTO recipients (tenant, id, body, sum) VALUES (?, ?, ?, ?)')
   const select = db.prepare('SELECT body, sum FROM recipients WHERE tenant = ? AND id = ?')
   const remove = db.prepare('DELETE FROM recipients WHERE tenant = ? AND id = ? RETURNING body')
+  const all = db.prepare('SELECT tenant, id, body, sum FROM recipients')
   return {
     take: (tenant, id) => remove.get(tenant, id)?.body as string | undefined,
     write(tenant, id, body) {
@@ -42,6 +45,15 @@ export function prepareRecipients(db: DatabaseSync): Recipients {
         length += body?.length ?? 0
       }
       return found
+    },
+    verify() {
+      for (const row of all.iterate()) {
+        const body = row.body as string
+        // One whose text is damaged is told of when it is read.
+        if (!isSound(body, row.sum)) continue
+        const { tenant, id } = JSON.parse(body) as { readonly tenant: string; readonly id: string }
+        if (tenant !== row.tenant || id !== row.id) throw damageIn(`the name of recipient ${id}`)
+      }
     },
   }
 }

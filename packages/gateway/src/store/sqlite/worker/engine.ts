@@ -156,7 +156,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
   const stamp = db.prepare("INSERT OR REPLACE INTO meta VALUES ('ping', ?)")
 
   function verifyIndexes(): void {
-    for (const index of [due, recipientIndex, answers, contents]) index.verify()
+    for (const table of [due, recipientIndex, recipients, answers, contents]) table.verify()
   }
 
   if (verify) verifyIndexes()
@@ -249,7 +249,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     inThrottleQueue: admissions.inThrottleQueue,
     known: prepareRecipientScan(db, recipientIndex),
     recipients: recipients.read,
-    unreadable: () => answers.unreadable,
+    damagedAnswers: () => answers.damaged,
     answer: answers.find,
     accounts: accounts.read,
     holds: holds.read,
