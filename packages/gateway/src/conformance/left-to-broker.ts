@@ -11,7 +11,7 @@ import { epoch, someNotification } from './store/sample.ts'
 import { ids, must } from './store/suite.ts'
 
 /** A process with its store. */
-export interface LeavingProcess {
+interface LeavingProcess {
   readonly id: string
   readonly store: Store
   readonly left: LeftToBroker

@@ -83,7 +83,7 @@ export interface OutgoingQueues {
 }
 
 /** Selects notifications of a tenant. */
-export interface LeftQuery {
+interface LeftQuery {
   readonly tenant: string
   /** @defaultValue all */
   readonly priority?: Priority

@@ -2,26 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Absent, away } from '../../src/delivery/offline-recipient.ts'
 import { awaitsConnection, type Notification } from '../../src/model.ts'
+import { queuedAt } from '../queued.ts'
 
-const queued: Notification = {
-  id: 'n1',
-  tenant: 'acme',
-  module: 'shop',
-  to: { id: 'ada' },
-  channel: 'websocket',
-  category: 'product',
-  priority: 'normal',
-  createdAt: 0,
-  fingerprint: 'f',
-  status: 'queued',
-  dueAt: 0,
-  decision: { outcome: 'send', policyVersion: 'p', rules: [] },
-  attempts: 0,
-  timeline: [
-    { at: 0, status: 'accepted' },
-    { at: 0, status: 'queued' },
-  ],
-}
+const queued = queuedAt(0, 'n1', { channel: 'websocket' })
 const wait: Absent = { kind: 'wait', forMs: 1_000 }
 const move = (patch: Partial<Notification>, absent: Absent, now: number): Notification =>
   away({ notification: { ...queued, ...patch }, events: [], absent, now }).after

@@ -14,13 +14,14 @@ import { Route } from '../../src/delivery/pools/route.ts'
 import type { SendRules } from '../../src/delivery/send-rules.ts'
 import { damagedRowOf } from '../../src/errors.ts'
 import { createLedger } from '../../src/ledger/ledger.ts'
-import { advance, type Notification, type Priority, type Recipient } from '../../src/model.ts'
+import { advance, type Notification, type Recipient } from '../../src/model.ts'
 import type { Message, Provider, SendResult } from '../../src/ports.ts'
 import { createEmbeddedQueue } from '../../src/queue/embedded.ts'
 import { createScheduler } from '../../src/scheduler/scheduler.ts'
 import { createVirtualClock, type VirtualClock } from '../../src/simulation/clock.ts'
 import type { Ledger, ReservationRequest } from '../../src/stages.ts'
 import { createMemoryStore } from '../../src/store/memory/memory.ts'
+import { queuedAt } from '../queued.ts'
 import { delivered } from './scripted.ts'
 
 export const start = 1_000_000
@@ -90,33 +91,13 @@ export interface Stage {
   stop(): Promise<void>
 }
 
-let serial = 0
-
 /** A queued email to a recipient of its own. */
-export function queued(id: string, more: Partial<Notification> = {}): Notification {
-  serial += 1
-  return {
-    id,
-    tenant: 'acme',
-    module: 'shop',
+export const queued = (id: string, more: Partial<Notification> = {}): Notification =>
+  queuedAt(start, id, {
     to: { id: `to-${id}`, email: `${id}@example.com` },
-    channel: 'email',
-    category: 'product',
-    priority: 'normal' as Priority,
     content: { subject: id, text: id },
-    createdAt: start,
-    fingerprint: `f${serial}`,
-    status: 'queued',
-    dueAt: start,
-    decision: { outcome: 'send', policyVersion: 'p', rules: [] },
-    attempts: 0,
-    timeline: [
-      { at: start, status: 'accepted' },
-      { at: start, status: 'queued' },
-    ],
     ...more,
-  }
-}
+  })
 
 type SchedulerParts = Parameters<typeof createScheduler>[0]
 

@@ -9,32 +9,14 @@ import type { Store } from '../../src/ports.ts'
 import { createVirtualClock, type VirtualClock } from '../../src/simulation/clock.ts'
 import type { Begun, Happening, Ledger, Room } from '../../src/stages.ts'
 import { createMemoryStore } from '../../src/store/memory/memory.ts'
+import { queuedAt } from '../queued.ts'
 
 const start = 1_000_000
 let serial = 0
 
 function queued(patch: Partial<Notification> = {}): Notification {
   serial += 1
-  return {
-    id: `n${serial}`,
-    tenant: 'acme',
-    module: 'shop',
-    to: { id: 'ada' },
-    channel: 'email',
-    category: 'product',
-    priority: 'normal',
-    createdAt: start,
-    fingerprint: `f${serial}`,
-    status: 'queued',
-    dueAt: start,
-    decision: { outcome: 'send', policyVersion: 'p', rules: [] },
-    attempts: 0,
-    timeline: [
-      { at: start, status: 'accepted' },
-      { at: start, status: 'queued' },
-    ],
-    ...patch,
-  }
+  return queuedAt(start, `n${serial}`, patch)
 }
 
 interface Setup extends Partial<TenantBounds> {

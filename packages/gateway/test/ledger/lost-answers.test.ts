@@ -3,32 +3,15 @@ import { test } from 'node:test'
 import { createMemoryRoom } from '../../src/adapters/state/memory-room.ts'
 import { SluiceError } from '../../src/errors.ts'
 import { createLedger } from '../../src/ledger/ledger.ts'
-import { advance, type Notification } from '../../src/model.ts'
+import { advance } from '../../src/model.ts'
 import type { Change, Store } from '../../src/ports.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
 import { createMemoryStore } from '../../src/store/memory/memory.ts'
+import { queuedAt } from '../queued.ts'
 
 const start = 1_000_000
 
-const waiting: Notification = {
-  id: 'n1',
-  tenant: 'acme',
-  module: 'shop',
-  to: { id: 'ada' },
-  channel: 'email',
-  category: 'product',
-  priority: 'normal',
-  createdAt: start,
-  fingerprint: 'f1',
-  status: 'queued',
-  dueAt: start,
-  decision: { outcome: 'send', policyVersion: 'p', rules: [] },
-  attempts: 0,
-  timeline: [
-    { at: start, status: 'accepted' },
-    { at: start, status: 'queued' },
-  ],
-}
+const waiting = queuedAt(start, 'n1')
 
 const cancelled = (): Change => ({ moves: [advance(waiting, [{ at: start, status: 'cancelled' }])] })
 

@@ -1,5 +1,5 @@
 /** The sandbox server as the other side of the conformance suite, for every provider with an API. */
-import type { OtherSide, ProviderRig } from '../../src/conformance/provider.ts'
+import type { OtherSide, ProviderCapabilities, ProviderRig } from '../../src/conformance/provider.ts'
 import type { Account, Provider } from '../../src/ports.ts'
 import type { Fate } from '../../src/sandbox/behaviour.ts'
 import { createSandboxServer } from '../../src/sandbox/server.ts'
@@ -14,6 +14,17 @@ const fateOf: Readonly<Record<OtherSide, Fate>> = {
   reset: 'reset',
   reset_after_accept: 'reset_after_accept',
 }
+
+/** Capabilities of a provider with an API, whose calls end after two seconds. */
+export const overApi = {
+  deadlineMs: 2_000,
+  tellsUnknown: true,
+  tellsWhenCut: false,
+  tellsRetryAfter: true,
+  checksAddress: true,
+  tellsWritten: true,
+  remote: true,
+} as const satisfies Omit<ProviderCapabilities, 'channel'>
 
 /** `account` and `pushToken` are given the server's address. */
 export async function openRig(

@@ -31,7 +31,7 @@ export interface OutgoingOptions {
 }
 
 /** The part of the scheduler that the queue calls; the scheduler is created behind the queue. */
-export interface OutgoingScheduler {
+interface OutgoingScheduler {
   keep(taken: readonly Notification[]): void
   postpone(notification: Notification, at: number): void
   noteFreed(): void

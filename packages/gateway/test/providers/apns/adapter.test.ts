@@ -11,7 +11,7 @@ import { uuidOf } from '../../../src/providers/transport/push-payload.ts'
 import { apnsExample } from '../../../src/sandbox/example-keys.ts'
 import { createSandboxServer } from '../../../src/sandbox/server.ts'
 import { openSandboxCalls, type SandboxCalls } from '../sandbox-calls.ts'
-import { openRig } from '../sandbox-rig.ts'
+import { openRig, overApi } from '../sandbox-rig.ts'
 
 const clock = { now: () => Date.now() }
 const device = '00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f1'
@@ -29,13 +29,7 @@ exerciseProvider(
   () => openRig(createApnsProvider({ clock, deadlineMs: 2_000 }), account, () => device),
   {
     channel: 'push',
-    deadlineMs: 2_000,
-    tellsUnknown: true,
-    tellsWhenCut: false,
-    tellsRetryAfter: true,
-    checksAddress: true,
-    tellsWritten: true,
-    remote: true,
+    ...overApi,
   },
 )
 

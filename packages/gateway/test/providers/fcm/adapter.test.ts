@@ -8,7 +8,7 @@ import { fcmExample } from '../../../src/sandbox/example-keys.ts'
 import { createSandboxServer } from '../../../src/sandbox/server.ts'
 import { createHttpSink, type HttpRule } from '../../sinks/http.ts'
 import { openSandboxCalls, type SandboxCalls } from '../sandbox-calls.ts'
-import { openRig } from '../sandbox-rig.ts'
+import { openRig, overApi } from '../sandbox-rig.ts'
 
 const clock = { now: () => Date.now() }
 const account = (url: string, patch: object = {}): Account => ({
@@ -20,13 +20,7 @@ const account = (url: string, patch: object = {}): Account => ({
 
 exerciseProvider('fcm', () => openRig(createFcmProvider({ clock, deadlineMs: 2_000 }), account), {
   channel: 'push',
-  deadlineMs: 2_000,
-  tellsUnknown: true,
-  tellsWhenCut: false,
-  tellsRetryAfter: true,
-  checksAddress: true,
-  tellsWritten: true,
-  remote: true,
+  ...overApi,
 })
 
 const push = (patch: Partial<Message> = {}): Message =>

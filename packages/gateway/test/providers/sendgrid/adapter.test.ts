@@ -6,7 +6,7 @@ import { createSendgridProvider } from '../../../src/providers/sendgrid/adapter.
 import type { SandboxBehaviour } from '../../../src/sandbox/behaviour.ts'
 import { createSandboxServer, type SandboxServer } from '../../../src/sandbox/server.ts'
 import { blameOf, openAnswers } from '../answers.ts'
-import { openRig } from '../sandbox-rig.ts'
+import { openRig, overApi } from '../sandbox-rig.ts'
 
 const key = 'SG.canary-key'
 const account = (url: string, secret = key): Account => ({
@@ -18,13 +18,7 @@ const account = (url: string, secret = key): Account => ({
 
 exerciseProvider('sendgrid', () => openRig(createSendgridProvider({ deadlineMs: 2_000 }), account), {
   channel: 'email',
-  deadlineMs: 2_000,
-  tellsUnknown: true,
-  tellsWhenCut: false,
-  tellsRetryAfter: true,
-  checksAddress: true,
-  tellsWritten: true,
-  remote: true,
+  ...overApi,
 })
 
 describe('sendgrid', () => {

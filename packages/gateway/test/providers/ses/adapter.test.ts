@@ -5,7 +5,7 @@ import type { Account } from '../../../src/ports.ts'
 import { createSesProvider } from '../../../src/providers/ses/adapter.ts'
 import { blameOf, openAnswers } from '../answers.ts'
 import { openSandboxCalls, type SandboxCalls } from '../sandbox-calls.ts'
-import { openRig } from '../sandbox-rig.ts'
+import { openRig, overApi } from '../sandbox-rig.ts'
 
 const clock = { now: () => Date.now() }
 /** The key that AWS publishes for its examples; the sandbox checks its signatures. */
@@ -18,14 +18,9 @@ const account = (url: string, secret = 'wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY
 
 exerciseProvider('ses', () => openRig(createSesProvider({ clock, deadlineMs: 2_000 }), account), {
   channel: 'email',
-  deadlineMs: 2_000,
-  tellsUnknown: true,
-  tellsWhenCut: false,
+  ...overApi,
   // SES names no time with its 429.
   tellsRetryAfter: false,
-  checksAddress: true,
-  tellsWritten: true,
-  remote: true,
 })
 
 describe('ses', () => {

@@ -5,7 +5,7 @@ import type { Account, Message } from '../../../src/ports.ts'
 import { createSlackProvider } from '../../../src/providers/slack/adapter.ts'
 import { blameOf, openAnswers } from '../answers.ts'
 import { openSandboxCalls, type SandboxCalls } from '../sandbox-calls.ts'
-import { openRig } from '../sandbox-rig.ts'
+import { openRig, overApi } from '../sandbox-rig.ts'
 
 const bot = (url: string): Account => ({ id: 'a1', url, secret: 'xoxb-canary', options: {} })
 const webhook = (url: string): Account => ({ id: 'a2', url: `${url}/services/T1/B1/canary`, options: {} })
@@ -22,14 +22,9 @@ for (const [name, account, isAddressed] of [
 ] as const) {
   exerciseProvider(name, () => openRig(createSlackProvider({ deadlineMs: 2_000 }), account), {
     channel: 'slack',
-    deadlineMs: 2_000,
-    tellsUnknown: true,
-    tellsWhenCut: false,
-    tellsRetryAfter: true,
+    ...overApi,
     checksAddress: isAddressed,
     tellsAddress: isAddressed,
-    tellsWritten: true,
-    remote: true,
   })
 }
 

@@ -5,7 +5,7 @@ import type { Account, Message } from '../../../src/ports.ts'
 import { createTelegramProvider } from '../../../src/providers/telegram/adapter.ts'
 import { blameOf, openAnswers } from '../answers.ts'
 import { openSandboxCalls, type SandboxCalls } from '../sandbox-calls.ts'
-import { openRig } from '../sandbox-rig.ts'
+import { openRig, overApi } from '../sandbox-rig.ts'
 
 const token = '123456:canary-canary-canary-canary'
 const account = (url: string): Account => ({ id: 'a1', url, secret: token, options: {} })
@@ -18,13 +18,7 @@ const text = (patch: Partial<Message> = {}): Message =>
 
 exerciseProvider('telegram', () => openRig(createTelegramProvider({ deadlineMs: 2_000 }), account), {
   channel: 'telegram',
-  deadlineMs: 2_000,
-  tellsUnknown: true,
-  tellsWhenCut: false,
-  tellsRetryAfter: true,
-  checksAddress: true,
-  tellsWritten: true,
-  remote: true,
+  ...overApi,
 })
 
 describe('telegram', () => {

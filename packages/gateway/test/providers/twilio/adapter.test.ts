@@ -5,7 +5,7 @@ import type { Account, SendResult } from '../../../src/ports.ts'
 import { createTwilioProvider } from '../../../src/providers/twilio/adapter.ts'
 import { createHttpSink } from '../../sinks/http.ts'
 import { openSandboxCalls, type SandboxCalls } from '../sandbox-calls.ts'
-import { openRig } from '../sandbox-rig.ts'
+import { openRig, overApi } from '../sandbox-rig.ts'
 
 const clock = { now: () => Date.now() }
 const sid = `AC${'0'.repeat(32)}`
@@ -18,13 +18,7 @@ const account = (url: string, options: Account['options'] = { sid, from: '+15550
 
 exerciseProvider('twilio', () => openRig(createTwilioProvider({ clock, deadlineMs: 2_000 }), account), {
   channel: 'sms',
-  deadlineMs: 2_000,
-  tellsUnknown: true,
-  tellsWhenCut: false,
-  tellsRetryAfter: true,
-  checksAddress: true,
-  tellsWritten: true,
-  remote: true,
+  ...overApi,
 })
 
 describe('twilio', () => {

@@ -8,7 +8,7 @@ import { decrypt } from '../../../src/providers/webpush/emulator.ts'
 import type { Fate } from '../../../src/sandbox/behaviour.ts'
 import { webPushExample } from '../../../src/sandbox/example-keys.ts'
 import { openSandboxCalls, type SandboxCalls } from '../sandbox-calls.ts'
-import { openRig } from '../sandbox-rig.ts'
+import { openRig, overApi } from '../sandbox-rig.ts'
 
 const clock = { now: () => Date.now() }
 /** The application server's key in RFC 8291's example. */
@@ -32,13 +32,7 @@ exerciseProvider(
     ),
   {
     channel: 'push',
-    deadlineMs: 2_000,
-    tellsUnknown: true,
-    tellsWhenCut: false,
-    tellsRetryAfter: true,
-    checksAddress: true,
-    tellsWritten: true,
-    remote: true,
+    ...overApi,
   },
 )
 
