@@ -1,6 +1,6 @@
 /**
  * Chooses the test files of a run, their company and their order. Most files run several at once. Files that kill
- * processes (`*.crash.test.ts`) load the disk and run two at once, after them. Files that measure time over real
+ * processes (`*.crash.test.ts`) load the disk and wait half of the time: one of them runs beside the others. Files that measure time over real
  * sockets (`*.exact.test.ts`) mostly wait and run two at once, with nothing else; those that need the whole machine
  * (`*.alone.test.ts`) run one after the other.
  *

@@ -10,11 +10,24 @@ import { type Group, nameOf } from './groups.ts'
 import { add, createTally, say, type Tally } from './tally.ts'
 import type { Times } from './times.ts'
 
+/** Groups that run in their order. */
+export interface Queue {
+  readonly groups: readonly Group[]
+  /** Groups of it at once. */
+  readonly atOnce: number
+  /**
+   * The same where no other queue has anything left.
+   * @defaultValue `atOnce`
+   */
+  readonly atOnceAlone?: number
+  /** The folder for their temporary files, where it is not that of the system. */
+  readonly temporary?: string | undefined
+}
+
 export interface FilesOptions {
   readonly root: string
-  readonly groups: readonly Group[]
-  /** Groups at once. */
-  readonly concurrency: number
+  /** They run beside each other. */
+  readonly queues: readonly Queue[]
   /** A test that is skipped for want of an engine has failed. */
   readonly strict: boolean
   readonly print: (line: string) => void
@@ -42,18 +55,40 @@ interface Report {
 /** Resolves with the counts when the last group has ended. A test with subtests counts beside them. */
 export async function runFiles(options: FilesOptions): Promise<Tally> {
   const sum = createTally()
-  const waiting = [...options.groups]
-  const worker = async () => {
-    for (let group = waiting.shift(); group && !options.signal?.aborted; group = waiting.shift()) {
-      const startedMs = performance.now()
-      const report = await runGroup(options, group)
-      const tookMs = performance.now() - startedMs
-      options.times?.took(group, tookMs)
-      printGroup(options, group, tookMs, report)
-      add(sum, report.tally)
-    }
+  const open = options.queues.map((queue) => ({ ...queue, waiting: [...queue.groups], running: 0 }))
+  type Open = (typeof open)[number]
+
+  const maxOf = (queue: Open): number => {
+    const isAlone = open.every((other) => other === queue || other.waiting.length + other.running === 0)
+    return isAlone ? (queue.atOnceAlone ?? queue.atOnce) : queue.atOnce
   }
-  await Promise.all(Array.from({ length: options.concurrency }, worker))
+
+  async function runNext(queue: Open, group: Group): Promise<void> {
+    const startedMs = performance.now()
+    const report = await runGroup(options, group, queue.temporary)
+    const tookMs = performance.now() - startedMs
+    options.times?.took(group, tookMs)
+    printGroup(options, group, tookMs, report)
+    add(sum, report.tally)
+  }
+
+  /** Starts what may run now, and again whenever a group has ended. */
+  async function fill(): Promise<void> {
+    const started: Promise<void>[] = []
+    for (const queue of open)
+      while (queue.running < maxOf(queue) && !options.signal?.aborted) {
+        const group = queue.waiting.shift()
+        if (group === undefined) break
+        queue.running += 1
+        const ended = runNext(queue, group).finally(() => {
+          queue.running -= 1
+        })
+        started.push(ended.then(fill))
+      }
+    await Promise.all(started)
+  }
+
+  await fill()
   return sum
 }
 
@@ -64,7 +99,7 @@ const noPromiseHooks = new URL('./no-promise-hooks.ts', import.meta.url).href
 const youngGeneration = ['--min-semi-space-size=16', '--max-semi-space-size=32']
 
 /** One group at a time in each call of `run`: only so can one that never ends be stopped by itself. */
-async function runGroup(options: FilesOptions, group: Group): Promise<Report> {
+async function runGroup(options: FilesOptions, group: Group, temporary: string | undefined): Promise<Report> {
   const report: Report = { tally: createTally(), failures: [], output: '', path: [], running: [] }
   const { tally, failures } = report
   const timeoutMs = (options.fileTimeoutMs ?? 300_000) * (group.length === 1 ? 1 : 2)
@@ -74,6 +109,7 @@ async function runGroup(options: FilesOptions, group: Group): Promise<Report> {
     files: group.length === 1 ? paths : [together],
     argv: group.length === 1 ? [] : paths,
     cwd: options.root,
+    env: temporary === undefined ? process.env : { ...process.env, TMPDIR: temporary },
     execArgv: [
       '--conditions=sluice-source',
       '--disable-warning=ExperimentalWarning',

@@ -60,9 +60,7 @@ async function main(): Promise<void> {
   const files = [...choice.beside, ...choice.crash, ...choice.exact, ...choice.alone]
   if (files.length === 0) misused(usage, `no test file has ${values.only.join(' or ')} in its path`)
 
-  const disk = process.env.TMPDIR
   const memory = createMemoryFolder()
-  if (memory !== undefined) process.env.TMPDIR = memory
   // Engines mostly wait while they start, the checks compute.
   const engined = startEngines(choice.engines)
   engined.catch(() => {}) // It is awaited behind the checks.
@@ -74,16 +72,18 @@ async function main(): Promise<void> {
     const times = values.times ? startTimes(root) : undefined
     const run = { root, strict, print, signal: interrupted.signal, times }
     const each = (files: readonly string[]) => files.map((file) => [file])
-    for (const [name, groups, concurrency] of [
-      ['tests', groupsOf(tree, choice.beside), besideMax],
-      ['crash tests', each(choice.crash), crashMax],
-      ['tests that measure time', each(choice.exact), exactMax],
-      ['tests that run alone', each(choice.alone), 1],
-    ] as const) {
-      if (groups.length > 0) await phase(name, () => runFiles({ ...run, groups, concurrency }))
+    const tests = [
       // Tests that kill or measure have their files where a gateway has them.
-      if (disk === undefined) delete process.env.TMPDIR
-      else process.env.TMPDIR = disk
+      { groups: groupsOf(tree, choice.beside), atOnce: besideMax, temporary: memory },
+      { groups: each(choice.crash), atOnce: 1, atOnceAlone: crashMax },
+    ]
+    for (const [name, queues] of [
+      ['tests', tests],
+      ['tests that measure time', [{ groups: each(choice.exact), atOnce: exactMax }]],
+      ['tests that run alone', [{ groups: each(choice.alone), atOnce: 1 }]],
+    ] as const) {
+      const isEmpty = queues.every(({ groups }) => groups.length === 0)
+      if (!isEmpty) await phase(name, () => runFiles({ ...run, queues }))
     }
     if (times !== undefined) print(`\n${times.table()}`)
   } finally {
@@ -95,8 +95,9 @@ async function main(): Promise<void> {
 /** Most files wait for sockets and timers longer than they compute: one more than there are cores, at least three. */
 const besideMax = Math.min(6, Math.max(3, availableParallelism() + 1))
 /**
- * They load the disk, and wait half of the time for what they killed. Four on two cores were no faster than three, and tests
- * that kill at a chosen moment came too late for it.
+ * Tests that kill load the disk, and wait half of the time for what they killed: one of them runs beside the others, and
+ * three at once when nothing else is left. Four on two cores were no faster than three, and those that kill at a chosen
+ * moment came too late for it.
  */
 const crashMax = 3
 /** Their gateways use a tenth of a core. With three on two cores a call came 20 ms late at the server that counts it. */

@@ -4,11 +4,12 @@
  */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { after, test } from 'node:test'
 import { choose } from '../runner/choice.ts'
+import type { Queue } from '../runner/files.ts'
 import { groupsOf } from '../runner/groups.ts'
 import { say, type Tally } from '../runner/tally.ts'
 import { readTree } from '../tidy/tree.ts'
@@ -25,10 +26,18 @@ function write(files: Record<string, string>): string[] {
 }
 
 /** Runs files through `runFiles`; answers its counts and what it printed. */
-function run(files: Record<string, string>, options: object = {}): { tally: Tally; lines: string } {
+function run(
+  files: Record<string, string>,
+  { queues, ...options }: { readonly queues?: readonly Queue[]; readonly [option: string]: unknown } = {},
+): { tally: Tally; lines: string } {
   const runner = new URL('../runner/files.ts', import.meta.url).href
   const groups = write(files).map((file) => [file])
-  const given = JSON.stringify({ root, groups, concurrency: 2, strict: false, ...options })
+  const given = JSON.stringify({
+    root,
+    queues: queues ?? [{ groups, atOnce: 2 }],
+    strict: false,
+    ...options,
+  })
   const code = `const { runFiles } = await import(${JSON.stringify(runner)})
     const tally = await runFiles({ ...${given}, print: (line) => console.error(line) })
     console.log(JSON.stringify(tally))`
@@ -71,12 +80,57 @@ test('files of one process are counted together, and a failure names its file', 
       'together/c.test.mjs': "throw new Error('at load')",
       'together/d.test.mjs': `${start}test('right too', () => {})`,
     },
-    { groups: [['a', 'b', 'c', 'd'].map((name) => `together/${name}.test.mjs`)] },
+    { queues: [{ groups: [['a', 'b', 'c', 'd'].map((name) => `together/${name}.test.mjs`)], atOnce: 1 }] },
   )
   assert.deepEqual(tally, { passed: 2, failed: 2, skipped: 0 })
   assert.match(lines, /✖ together\/a\.test\.mjs and 3 more {2}2 passed, 2 failed/)
   assert.match(lines, /✖ wrong \(.*together\/b\.test\.mjs, line \d+\)[\s\S]*1 !== 2/)
   assert.match(lines, /✖ .*together\/c\.test\.mjs.*[\s\S]*at load/)
+})
+
+test('queues run beside each other, each with its own number at once and its own temporary files', () => {
+  const record = JSON.stringify(join(root, 'order'))
+  /** Notes its begin and its end, which waits for the begin of another. */
+  const file = (
+    name: string,
+    other: string,
+  ): string => `${start}import { appendFileSync, readFileSync } from 'node:fs'
+    import { tmpdir } from 'node:os'
+    import { setTimeout as sleep } from 'node:timers/promises'
+    const note = (what) => appendFileSync(${record}, what + ' ${name} ' + tmpdir() + '\\n')
+    test('waits', async () => {
+      note('+')
+      while (!readFileSync(${record}, 'utf8').includes('+ ${other} ')) await sleep(20)
+      await sleep(200)
+      note('-')
+    })`
+  const { tally } = run(
+    {
+      'queues/a.test.mjs': file('a', 'b1'),
+      'queues/b1.test.mjs': file('b1', 'b1'),
+      'queues/b2.test.mjs': file('b2', 'b3'),
+      'queues/b3.test.mjs': file('b3', 'b2'),
+    },
+    {
+      queues: [
+        { groups: [['queues/a.test.mjs']], atOnce: 1, temporary: '/elsewhere' },
+        {
+          groups: ['b1', 'b2', 'b3'].map((name) => [`queues/${name}.test.mjs`]),
+          atOnce: 1,
+          atOnceAlone: 2,
+        },
+      ],
+    },
+  )
+  assert.deepEqual(tally, { passed: 4, failed: 0, skipped: 0 })
+  const notes = readFileSync(join(root, 'order'), 'utf8').trim().split('\n')
+  const running = new Set<string>()
+  for (const [what, name] of notes.map((note) => note.split(' '))) {
+    if (what === '+') running.add(name!)
+    else running.delete(name!)
+    if (running.has('a')) assert.ok(running.size <= 2, [...running].join())
+  }
+  for (const note of notes) assert.equal(note.includes(' a '), note.endsWith(' /elsewhere'), note)
 })
 
 test('a file that breaks while it is loaded has failed', () => {
@@ -134,9 +188,9 @@ test('the times of a run name each file with the CPU of its process and of its c
     'driver.mjs': `const { runFiles } = await import(${at('files.ts')})
       const { startTimes } = await import(${at('times.ts')})
       const times = startTimes(${JSON.stringify(root)})
-      const groups = [['waits.test.mjs'], ['spins.test.mjs']]
+      const queues = [{ groups: [['waits.test.mjs'], ['spins.test.mjs']], atOnce: 1 }]
       const print = () => {}
-      await runFiles({ root: ${JSON.stringify(root)}, groups, concurrency: 1, strict: false, print, times })
+      await runFiles({ root: ${JSON.stringify(root)}, queues, strict: false, print, times })
       console.log(times.table())`,
   })
   const { NODE_TEST_CONTEXT: _, ...env } = process.env

@@ -14,7 +14,7 @@ import type { TestContext } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { stringify } from 'yaml'
-import type { HttpRule, SunkRequest } from './sinks/http.ts'
+import type { HttpRule, Stall, SunkRequest } from './sinks/http.ts'
 import type { SmtpRule, SunkMail } from './sinks/smtp.ts'
 
 const launcher = fileURLToPath(new URL('../bin/sluice.js', import.meta.url))
@@ -225,7 +225,10 @@ async function freePort(): Promise<number> {
 
 interface Kinds {
   readonly smtp: { readonly dump: { readonly mails: SunkMail[] }; readonly rule: SmtpRule }
-  readonly http: { readonly dump: { readonly requests: SunkRequest[] }; readonly rule: HttpRule }
+  readonly http: {
+    readonly dump: { readonly requests: SunkRequest[]; readonly stalls: readonly Stall[] }
+    readonly rule: HttpRule
+  }
 }
 
 export interface SinkProcess<Kind extends keyof Kinds> {

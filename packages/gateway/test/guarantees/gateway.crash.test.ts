@@ -8,7 +8,7 @@ import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createSite, type Site, startSink } from '../child.ts'
 import { seeded, testSeed } from '../harness.ts'
-import { overfull, percentile } from './windows.ts'
+import { overfull, overfullText, percentile, stallsText } from './windows.ts'
 
 const messages = Number(process.env.SLUICE_CRASH_MESSAGES ?? 20_000)
 const kills = Number(process.env.SLUICE_CRASH_KILLS ?? 12)
@@ -137,7 +137,7 @@ test(`of ${messages} messages none is lost and no window is over, through ${kill
   await posted
   await settled(site)
 
-  const { requests } = await sink.dump()
+  const { requests, stalls } = await sink.dump()
   const doubles = requests.length - new Set(requests.map(({ headers }) => headers['webhook-id'])).size
   const back = [0.5, 1].map((share) => percentile(backMs, share).toFixed(0))
   t.diagnostic(
@@ -167,13 +167,13 @@ test(`of ${messages} messages none is lost and no window is over, through ${kill
   assert.ok(doubles <= kills * concurrency, `${doubles} doubles`)
 
   const instants = Map.groupBy(requests, ({ body }) => (JSON.parse(body) as { recipient: string }).recipient)
+  const arrivals = [...instants.values()].map((theirs) => theirs.map(({ at }) => at))
+  // A stall of the provider's process stamps what arrived in it late, and then windows look fuller than they were.
+  const seen = `${overfullText(arrivals, limit)}; ${stallsText(stalls)}`
+  t.diagnostic(seen)
   let over = 0
-  for (const theirs of instants.values())
-    over += overfull(
-      theirs.map(({ at }) => at),
-      limit,
-    )
-  assert.equal(over, 0, 'no window is over its limit, doubles counted')
+  for (const theirs of arrivals) over += overfull(theirs, limit)
+  assert.equal(over, 0, `no window is over its limit, doubles counted: ${seen}`)
   // The median: one start among many may meet a machine that is busy with others.
   assert.ok(percentile(backMs, 0.5) < backMsMax, `back after ${percentile(backMs, 0.5)} ms`)
 })

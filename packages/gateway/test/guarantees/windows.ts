@@ -4,6 +4,8 @@
  * `marginMs` longer, admit given what had arrived before.
  */
 
+import type { Stall } from '../sinks/http.ts'
+
 export interface Allowed {
   readonly max: number
   readonly windowMs: number
@@ -24,6 +26,30 @@ export function overfull(instants: readonly number[], { max, windowMs }: Allowed
     if (next !== undefined && next - from < windowMs) over += 1
   }
   return over
+}
+
+/** The windows over their limit as a text: when the first and the last of them ended, and the largest excess of one. */
+export function overfullText(instants: Iterable<readonly number[]>, limit: Allowed): string {
+  const ends: number[] = []
+  let leastMs = Number.POSITIVE_INFINITY
+  for (const theirs of instants) {
+    const sorted = [...theirs].sort((a, b) => a - b)
+    leastMs = Math.min(leastMs, slackMs(sorted, limit))
+    ends.push(
+      ...sorted.filter((at, index) => index >= limit.max && at - sorted[index - limit.max]! < limit.windowMs),
+    )
+  }
+  if (ends.length === 0)
+    return `no window is over, the fullest has ${leastMs.toFixed(0)} ms of its margin left`
+  const [first, last] = [Math.min(...ends), Math.max(...ends)].map((at) => new Date(at).toISOString())
+  return `windows over end between ${first} and ${last}, too early by ${(-leastMs).toFixed(0)} ms at most`
+}
+
+/** The longest stalls of the clock of the test, as a text. */
+export function stallsText(stalls: readonly Stall[]): string {
+  const longest = stalls.toSorted((a, b) => b.ms - a.ms).slice(0, 3)
+  const texts = longest.map(({ at, ms }) => `${ms.toFixed(0)} ms until ${new Date(at).toISOString()}`)
+  return `${stalls.length} stalls of the provider's process above 20 ms${texts.length > 0 ? `: ${texts.join(', ')}` : ''}`
 }
 
 /** The shortest span of `max + 1` arrivals, minus the window: what is left of the margin. */

@@ -50,7 +50,28 @@ export interface HttpSink {
   close(): Promise<void>
 }
 
+/** A time in which the event loop stood still: what arrived in it is stamped with its end. */
+export interface Stall {
+  /** Its end, on the clock of the stamps, epoch ms. */
+  readonly at: number
+  readonly ms: number
+}
+
 const now = (): number => performance.timeOrigin + performance.now()
+
+/** Stalls of this process so far, as far as they last longer than 20 ms. Keeps a timer for as long as the process lives. */
+function watchStalls(): readonly Stall[] {
+  const everyMs = 5
+  const stalls: Stall[] = []
+  let last = now()
+  setInterval(() => {
+    const at = now()
+    const ms = at - last - everyMs
+    if (ms > 20) stalls.push({ at, ms })
+    last = at
+  }, everyMs).unref()
+  return stalls
+}
 
 export async function createHttpSink(
   options: { port?: number; rules?: readonly HttpRule[] } = {},
@@ -145,10 +166,11 @@ function flood(response: ServerResponse): void {
 if (import.meta.main) {
   const sink = await createHttpSink({ port: Number(process.argv[2] ?? 0) })
   const say = (value: unknown): void => void process.stdout.write(`${JSON.stringify(value)}\n`)
+  const stalls = watchStalls()
   say({ port: sink.port })
   for await (const line of createInterface({ input: process.stdin })) {
     const [order, ...rest] = line.split(' ')
-    if (order === 'dump') say({ requests: sink.requests, connections: sink.connections })
+    if (order === 'dump') say({ requests: sink.requests, connections: sink.connections, stalls })
     else if (order === 'clear') say({ cleared: sink.requests.splice(0).length })
     else if (order === 'rules') {
       sink.rules = JSON.parse(rest.join(' ')) as HttpRule[]
