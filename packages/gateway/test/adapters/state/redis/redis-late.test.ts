@@ -34,18 +34,23 @@ async function lateSubject(movesAt: (now: number) => readonly HeldMove[] = () =>
   const second = openState({ planLate })
   for (const id of ['1', '2', '3']) await first.reserve([request(id)])
   await until(now() + 60_000)
-  return { ...opened, first, second, letGo, planned, read }
+  /** Resolves when the plan has read the subject and waits. */
+  const isPlanning = async (): Promise<void> => {
+    for (const end = performance.now() + 60_000; read.length < 3; await sleep(5))
+      assert.ok(performance.now() < end, 'the subject is planned within a minute')
+  }
+  return { ...opened, first, second, letGo, planned, read, isPlanning }
 }
 
 describe('a late subject in Redis', needs('redis'), () => {
   it('is planned by the process that meets it, and what another process fires gets its planned place', async () => {
-    const { first, second, letGo, planned, read, now } = await lateSubject((at) => [
+    const { first, second, letGo, planned, read, now, isPlanning } = await lateSubject((at) => [
       moveTo('2', at + 30_000),
       moveTo('3', at + 40_000),
     ])
     assert.equal((await first.fire([request('1')]))[0]!.fired, true)
     const planning = first.fire([request('2')])
-    await sleep(30)
+    await isPlanning()
     const meanwhile = second.fire([request('3')])
     await sleep(30)
     assert.deepEqual(planned, [['2']])
@@ -57,9 +62,9 @@ describe('a late subject in Redis', needs('redis'), () => {
   })
 
   it('lets no newcomer of any process in while it is planned', async () => {
-    const { first, second, letGo } = await lateSubject()
+    const { first, second, letGo, isPlanning } = await lateSubject()
     const firing = first.fire(['1', '2'].map(request))
-    await sleep(30)
+    await isPlanning()
     let reserved = 0
     const newcomers = [first, second].map(async (state, index) => {
       await state.reserve([request(`new ${index}`)])
@@ -89,12 +94,12 @@ describe('a late subject in Redis', needs('redis'), () => {
   })
 
   it('is fired again some seconds after the process has died that planned it', async () => {
-    const { first, openState, now, until } = await lateSubject()
+    const { first, openState, now, until, isPlanning } = await lateSubject()
     const other = openState()
     assert.equal((await first.fire([request('1')]))[0]!.fired, true)
     // It plans for ever, and its holds are not renewed before they lapse on the clock of the test.
     void first.fire([request('2')]).catch(() => undefined)
-    await sleep(30)
+    await isPlanning()
     let isAnswered = false
     const firing = other.fire([request('3')]).finally(() => {
       isAnswered = true
