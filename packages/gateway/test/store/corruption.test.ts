@@ -14,6 +14,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { after, before, describe, it } from 'node:test'
 import {
   epoch,
@@ -170,6 +171,59 @@ describe('a damaged file', () => {
       code: 'STORE_UNAVAILABLE',
       message: /is damaged \(the name of recipient user-6/,
     })
+  })
+
+  it('tells of a position in a topic that has changed, and does not skip the records before it', async () => {
+    const path = join(folder, 'position.db')
+    const told: string[] = []
+    const onDamagedRow = ({ what }: { readonly what: string }): void => void told.push(what)
+    const open = () => createSqliteStore({ path, clock, thread: false, onDamagedRow })
+    const place = { topicId: 'topic', partition: 3 }
+    const first = open()
+    await first.intake.advance([{ ...place, next: 100, ahead: [102] }])
+    await first.close()
+    const db = new DatabaseSync(path)
+    db.exec('UPDATE intake_position SET next = next + 4096')
+    db.close()
+    const store = open()
+    assert.deepEqual(await store.intake.positions('topic'), [])
+    assert.deepEqual(told, ['the position in partition 3 of the topic topic'])
+    await store.intake.advance([{ ...place, next: 90, ahead: [] }])
+    assert.deepEqual(await store.intake.positions('topic'), [{ ...place, next: 90, ahead: [] }])
+    await store.close()
+  })
+
+  it('of an event that a provider reported does not stop the erasure of its recipient', async () => {
+    const path = join(folder, 'event.db')
+    const open = () => createSqliteStore({ path, clock, thread: false })
+    const first = open()
+    const sent = someNotification({ to: { id: 'ada', email: 'ada@example.com' }, status: 'queued' })
+    await first.commit({ accept: [sent] })
+    await first.commit({ moves: [settled(sent, epoch)] })
+    const event = {
+      tenant: sent.tenant,
+      notificationId: sent.id,
+      channel: 'email',
+      category: 'news',
+    } as const
+    await first.feedback.keep([
+      { ...event, key: 'k', type: 'bounce', at: epoch, keptAt: epoch, detail: 'ada' },
+    ])
+    await first.close()
+    const change = (text: string): unknown => {
+      const db = new DatabaseSync(path)
+      try {
+        return db.prepare(text).get()
+      } finally {
+        db.close()
+      }
+    }
+    change(`UPDATE feedback SET body = substr(body, 2) RETURNING 1`)
+    const store = open()
+    await store.beginErasure(sent.tenant, 'ada')
+    await store.erase(sent.tenant, 'ada')
+    await store.close()
+    assert.deepEqual({ ...(change('SELECT body FROM feedback') as object) }, { body: '' })
   })
 
   it('is told apart from a torn write, also in the write-ahead log', async () => {

@@ -108,7 +108,7 @@ export function* entriesOf(db: DatabaseSync): Generator<EntryPage> {
   yield { kind: 'waitingReport', entries: sound(waitingReports(db)) }
   for (const page of paged(sentRecords(db), pageMax)) yield { kind: 'sent', entries: page }
   for (const page of outboxPages(db)) yield { kind: 'log', entries: sound(page) }
-  yield { kind: 'position', entries: intakePositions(db) }
+  yield { kind: 'position', entries: sound(intakePositions(db)) }
   for (const page of poisonPages(db, poisonMax))
     yield {
       kind: 'poison',

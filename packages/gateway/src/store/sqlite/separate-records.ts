@@ -70,7 +70,11 @@ export function createSqliteFeedback(options: SqliteFeedbackOptions): FeedbackRe
 export function createSqliteIntake(options: Omit<SqliteFeedbackOptions, 'pageOf'>): IntakeRecord {
   const { ask, read, onDamaged, untilDone } = options
   return {
-    positions: (topicId) => read('intakePositions', topicId),
+    async positions(topicId) {
+      const { found, damaged } = await read('intakePositions', topicId)
+      for (const what of damaged) onDamaged(what)
+      return found
+    },
     advance: (positions) => ask('advanceIntake', positions),
     keepPoison: (records) => ask('keepPoison', records),
     async poison(query) {

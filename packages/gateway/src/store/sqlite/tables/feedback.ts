@@ -8,7 +8,7 @@ import type {
   WaitingBounds,
   WaitingReport,
 } from '../../../ports/feedback.ts'
-import { checksum, checksumOf, type Readable, readable } from '../codec/checksum.ts'
+import { checksum, checksumOf, isSound, type Readable, readable, unsoundSumOf } from '../codec/checksum.ts'
 
 const dayMs = 86_400_000
 const dayOf = (instant: number): number => Math.floor(instant / dayMs)
@@ -177,7 +177,11 @@ export function prepareFeedbackWrites(db: DatabaseSync): FeedbackWrites {
     pruneFeedback: ({ events, sent }, max) =>
       Number(pruneEvents.run(max, events).changes) + Number(pruneSent.run(dayOf(sent), max).changes),
     forget(tenant, notificationId) {
-      for (const { seq, body } of withDetail.all(tenant, notificationId)) {
+      for (const { seq, body, sum } of withDetail.all(tenant, notificationId)) {
+        if (!isSound(body as string, sum)) {
+          update.run('', unsoundSumOf(''), seq as number)
+          continue
+        }
         const { detail: _, ...rest } = JSON.parse(body as string) as Body
         const left = bodyOf(rest)
         update.run(left, checksumOf(left), seq as number)

@@ -25,7 +25,17 @@ interface PoisonBody {
 
 const columns = 'seq, topic_id, partition, at_offset, tenant, at, body, sum'
 
-function positionOf({ topic_id, partition, next, ahead }: Row): IntakePosition {
+const positionText = (topicId: unknown, partition: unknown, next: unknown, ahead: unknown): string =>
+  `${topicId} ${partition} ${next} ${ahead}`
+
+function positionOf({ topic_id, partition, next, ahead, sum }: Row): IntakePosition {
+  // A row that was written before there were sums has none.
+  if (sum !== null)
+    checksum(
+      positionText(topic_id, partition, next, ahead),
+      sum!,
+      `the position in partition ${partition} of the topic ${topic_id}`,
+    )
   return {
     topicId: topic_id as string,
     partition: partition as number,
@@ -51,8 +61,8 @@ function poisonOf({ seq, topic_id, partition, at_offset, tenant, at, body, sum }
 }
 
 /** Reads all positions, for a move of the whole record. */
-export const intakePositions = (db: DatabaseSync): readonly IntakePosition[] =>
-  db.prepare('SELECT * FROM intake_position ORDER BY topic_id, partition').all().map(positionOf)
+export const intakePositions = (db: DatabaseSync): Readable<IntakePosition> =>
+  readable(db.prepare('SELECT * FROM intake_position ORDER BY topic_id, partition').all(), positionOf)
 
 /** Reads the records that could not be accepted, in the order of keeping, for a move of the whole record. */
 export function* poisonPages(db: DatabaseSync, max: number): Generator<Readable<PoisonRecord>> {
@@ -76,7 +86,8 @@ export function prepareIntakeReads(db: DatabaseSync) {
         count: count as number,
         oldestAt: oldest as number,
       })),
-    intakePositions: (topicId: string): readonly IntakePosition[] => ofTopic.all(topicId).map(positionOf),
+    intakePositions: (topicId: string): Readable<IntakePosition> =>
+      readable(ofTopic.all(topicId), positionOf),
     poison({ tenant, cursor = '0', limit }: PoisonQuery): PoisonPage {
       const after = Number(cursor)
       const rows = tenant === undefined ? all.all(after, limit) : ofTenant.all(tenant, after, limit)
@@ -89,7 +100,7 @@ export function prepareIntakeReads(db: DatabaseSync) {
 /** Prepares the writes. */
 export function prepareIntakeWrites(db: DatabaseSync) {
   const position = db.prepare('SELECT * FROM intake_position WHERE topic_id = ? AND partition = ?')
-  const put = db.prepare('INSERT OR REPLACE INTO intake_position VALUES (?, ?, ?, ?)')
+  const put = db.prepare('INSERT OR REPLACE INTO intake_position VALUES (?, ?, ?, ?, ?)')
   const insert = db.prepare(`INSERT OR IGNORE INTO poison
     (topic_id, partition, at_offset, tenant, at, body, sum) VALUES (?, ?, ?, ?, ?, ?, ?)`)
   // Rows are in the order of keeping.
@@ -98,9 +109,12 @@ export function prepareIntakeWrites(db: DatabaseSync) {
   return {
     advanceIntake(positions: readonly IntakePosition[]): void {
       for (const each of positions) {
-        const row = position.get(each.topicId, each.partition)
-        const { topicId, partition, next, ahead } = joined(each, row === undefined ? each : positionOf(row))
-        put.run(topicId, partition, next, JSON.stringify(ahead))
+        const rows = position.all(each.topicId, each.partition)
+        const [known = each] = readable(rows, positionOf).found
+        const { topicId, partition, next, ahead } = joined(each, known)
+        const offsets = JSON.stringify(ahead)
+        const sum = checksumOf(positionText(topicId, partition, next, offsets))
+        put.run(topicId, partition, next, offsets, sum)
       }
     },
     keepPoison(records: readonly PoisonRecord[]): void {
