@@ -27,7 +27,7 @@ const smtpRules: Readonly<Record<OtherSide, readonly SmtpRule[]>> = {
 for (const pipelining of [true, false]) {
   exerciseProvider(
     `smtp ${pipelining ? 'with' : 'without'} pipelining`,
-    async () => {
+    async (deadlineMs) => {
       const sink = await createSmtpSink(pipelining ? {} : { extensions: ['8BITMIME'] })
       return {
         provider: createSmtpProvider({ deadlineMs, connectMs: deadlineMs }),
@@ -65,7 +65,7 @@ const httpRules: Readonly<Record<OtherSide, readonly HttpRule[]>> = {
 
 exerciseProvider(
   'webhook',
-  async () => {
+  async (deadlineMs) => {
     const sink = await createHttpSink()
     let taking = new Set<OtherSide>(['accept', 'reset_after_accept'])
     const taken: string[] = []

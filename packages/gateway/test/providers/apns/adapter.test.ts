@@ -26,7 +26,7 @@ const account = (url: string, patch: Partial<Account> = {}): Account => ({
 
 exerciseProvider(
   'apns',
-  () => openRig(createApnsProvider({ clock, deadlineMs: 2_000 }), account, () => device),
+  (deadlineMs) => openRig(createApnsProvider({ clock, deadlineMs }), account, () => device),
   {
     channel: 'push',
     ...overApi,

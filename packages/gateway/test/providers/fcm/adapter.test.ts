@@ -18,7 +18,7 @@ const account = (url: string, patch: object = {}): Account => ({
   options: {},
 })
 
-exerciseProvider('fcm', () => openRig(createFcmProvider({ clock, deadlineMs: 2_000 }), account), {
+exerciseProvider('fcm', (deadlineMs) => openRig(createFcmProvider({ clock, deadlineMs }), account), {
   channel: 'push',
   ...overApi,
 })

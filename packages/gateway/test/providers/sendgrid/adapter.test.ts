@@ -16,7 +16,7 @@ const account = (url: string, secret = key): Account => ({
   options: { from: 'Shop <shop@example.com>' },
 })
 
-exerciseProvider('sendgrid', () => openRig(createSendgridProvider({ deadlineMs: 2_000 }), account), {
+exerciseProvider('sendgrid', (deadlineMs) => openRig(createSendgridProvider({ deadlineMs }), account), {
   channel: 'email',
   ...overApi,
 })

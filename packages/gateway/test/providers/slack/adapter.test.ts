@@ -20,7 +20,7 @@ for (const [name, account, isAddressed] of [
   ['slack with a bot token', bot, true],
   ['slack by an incoming webhook', webhook, false],
 ] as const) {
-  exerciseProvider(name, () => openRig(createSlackProvider({ deadlineMs: 2_000 }), account), {
+  exerciseProvider(name, (deadlineMs) => openRig(createSlackProvider({ deadlineMs }), account), {
     channel: 'slack',
     ...overApi,
     checksAddress: isAddressed,

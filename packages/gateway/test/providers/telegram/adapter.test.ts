@@ -16,7 +16,7 @@ const text = (patch: Partial<Message> = {}): Message =>
     ...patch,
   })
 
-exerciseProvider('telegram', () => openRig(createTelegramProvider({ deadlineMs: 2_000 }), account), {
+exerciseProvider('telegram', (deadlineMs) => openRig(createTelegramProvider({ deadlineMs }), account), {
   channel: 'telegram',
   ...overApi,
 })

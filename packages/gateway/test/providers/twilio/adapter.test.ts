@@ -16,7 +16,7 @@ const account = (url: string, options: Account['options'] = { sid, from: '+15550
   options,
 })
 
-exerciseProvider('twilio', () => openRig(createTwilioProvider({ clock, deadlineMs: 2_000 }), account), {
+exerciseProvider('twilio', (deadlineMs) => openRig(createTwilioProvider({ clock, deadlineMs }), account), {
   channel: 'sms',
   ...overApi,
 })

@@ -24,12 +24,8 @@ const tokenAt = (url: string, name?: string): string => JSON.stringify(webPushEx
 
 exerciseProvider(
   'webpush',
-  () =>
-    openRig(
-      createWebPushProvider({ clock, allowPrivate: true, deadlineMs: 2_000 }),
-      () => account(),
-      tokenAt,
-    ),
+  (deadlineMs) =>
+    openRig(createWebPushProvider({ clock, allowPrivate: true, deadlineMs }), () => account(), tokenAt),
   {
     channel: 'push',
     ...overApi,
