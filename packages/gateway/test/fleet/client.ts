@@ -246,7 +246,8 @@ export function createClient(
 
   function send(template: Omit<Exchange, 'process' | 'sentAt'>, tries: number, now = open()): void {
     const again = (): void => {
-      if (template.key === undefined || tries >= triesMax) return
+      // A post with a key may be repeated, and so may a redrive: it takes those that are dead still.
+      if ((template.key === undefined && template.kind !== 'redrive') || tries >= triesMax) return
       const waitMs = world.between(`again ${template.operation} ${tries}`, 500, 3_000)
       world.at(world.now() + waitMs, () => send(template, tries + 1))
     }
