@@ -87,6 +87,8 @@ export function routeTable(
     ...policyPreviewRoutes({ preview: options.policyPreview, store, recipients, templates, offer, clock }),
     ...replayRoutes({
       replays: options.replays,
+      ledger,
+      idempotency,
       templates,
       clock,
       latenessP99Ms: () => series.quantile('late', 0.99),

@@ -4,8 +4,9 @@ import { SluiceError } from '../../errors.ts'
 import type { JsonObject } from '../../model.ts'
 import type { Policy } from '../../policy/policy.ts'
 import type { Clock, Templates } from '../../ports.ts'
+import type { Ledger } from '../../stages.ts'
 import { iso } from '../answer.ts'
-import { readKey } from '../idempotency.ts'
+import type { Idempotency, Keep } from '../idempotency.ts'
 import { readPolicy } from '../policy-check.ts'
 import { type ReplayBody, replayBody, replaySchema } from '../replay-schema.ts'
 import { basePath, type Route } from '../route.ts'
@@ -13,6 +14,7 @@ import { idParams } from '../schema.ts'
 import { parseInstant } from '../syntax.ts'
 import { invalidRequest } from '../validation.ts'
 import { aheadOf } from '../wall-time.ts'
+import { headed } from './notifications.ts'
 
 export interface ReplayRequest {
   /** Wall-clock instants: inclusive, and exclusive. Epoch ms. */
@@ -54,6 +56,8 @@ export interface Replays {
 
 export interface ReplayRoutesOptions {
   readonly replays: Replays
+  readonly ledger: Pick<Ledger, 'commit'>
+  readonly idempotency: Idempotency
   readonly templates: Pick<Templates, 'has'>
   readonly clock: Pick<Clock, 'now' | 'aheadMs'>
   /** The 99th percentile of lateness over the last minute, ms. */
@@ -65,6 +69,8 @@ const lateMs = 1_000
 
 export function replayRoutes({
   replays,
+  ledger,
+  idempotency,
   templates,
   clock,
   latenessP99Ms,
@@ -95,6 +101,20 @@ export function replayRoutes({
     ...(detail === undefined ? {} : { detail }),
   })
 
+  /** Starts a replay, and keeps the answer for a repeated request. */
+  async function start(request: ReplayRequest, keep: Keep | undefined) {
+    const report = await replays.start(request)
+    const accepted = { status: 202, body: JSON.stringify(answerOf(report)) }
+    try {
+      if (keep !== undefined) await ledger.commit({ answer: keep(accepted) })
+    } catch (error) {
+      // The caller is told that nothing was started.
+      await replays.remove(report.id)
+      throw error
+    }
+    return accepted
+  }
+
   return [
     {
       method: 'POST',
@@ -109,14 +129,18 @@ export function replayRoutes({
       counts: 'writes',
       body: replayBody,
       answers: { 202: { description: 'It is under way', schema: replaySchema } },
-      problems: ['REQUEST_LIMIT_EXCEEDED', 'STORE_UNAVAILABLE'],
+      problems: [
+        'IDEMPOTENCY_IN_PROGRESS',
+        'IDEMPOTENCY_MISMATCH',
+        'REQUEST_LIMIT_EXCEEDED',
+        'STORE_UNAVAILABLE',
+        'STATE_UNAVAILABLE',
+      ],
       async handle(request, reply) {
-        const key = request.headers['idempotency-key']
-        if (key !== undefined) readKey(key)
         const { from: fromText, to: toText, tenant, sample, policy, against } = request.body as ReplayBody
         const [from, to] = [parseInstant(fromText), parseInstant(toText)]
         if (from >= to) throw invalidRequest([{ path: '/to', message: 'must be later than `from`' }])
-        const report = await replays.start({
+        const asked: ReplayRequest = {
           from,
           to,
           ...(tenant === undefined ? {} : { tenant }),
@@ -124,8 +148,9 @@ export function replayRoutes({
           policy: policyOf(policy, 'policy'),
           ...(against === undefined ? {} : { against: policyOf(against, 'against') }),
           isLate: () => (latenessP99Ms() ?? 0) > lateMs,
-        })
-        return reply.code(202).send(answerOf(report))
+        }
+        const answer = await idempotency.once(request, (keep) => start(asked, keep))
+        return headed(reply, answer, clock.now() + aheadOf(clock))
       },
     },
     {

@@ -38,6 +38,18 @@ test('a replay is started, asked for and removed', async () => {
   }
 })
 
+test('a repeated request with its key gets the first answer, and starts no second replay', async () => {
+  const key = { 'idempotency-key': 'replay-1' }
+  const first = await stub.ask('POST', '/replays', { ...period, policy }, key)
+  const starts = asked.length
+  const second = await stub.ask('POST', '/replays', { ...period, policy }, key)
+  assert.deepEqual([second.status, second.body], [202, first.body])
+  assert.equal(asked.length, starts)
+  const other = await stub.ask('POST', '/replays', { ...period, policy, sample: 0.5 }, key)
+  assert.deepEqual([other.status, other.body.code], [422, 'IDEMPOTENCY_MISMATCH'])
+  assert.equal(asked.length, starts)
+})
+
 test('a replay without a period, of one that ends before it begins, or of a wrong policy is refused', async () => {
   const broken = { version: 1, limits: [{ name: 'a', for: 'any', max: ['often'] }] }
   for (const [body, path] of [
