@@ -54,6 +54,8 @@ export const kills: Proof = {
       declaredDead += await keepRunning(fleet)
       progress(`${killedAt.length} of ${times} kills, ${load.accepted.size} of ${count} accepted`)
     }
+    const [waiting] = await query(schemaUrl(name), 'SELECT count(*)::int AS n FROM live')
+    const restartedMs = now() - killedAt.at(-1)!
     await load.done
     const lastKillAt = killedAt.at(-1)!
     const unsettled = await unsettledAfter(schemaUrl(name), 120_000)
@@ -85,6 +87,9 @@ export const kills: Proof = {
       mostAtKill,
       unexplained,
       windowsOver: windowsOver(calls, limit),
+      // A machine that is busy with other work has not sent what was accepted long before the kill.
+      waitedBehindLastKill: waiting!.n,
+      restartedMs: Math.round(restartedMs),
       sentAfterLastKillMs: Math.round(Math.max(0, ...tookMs)),
       wrong: load.wrong.length,
       seed,

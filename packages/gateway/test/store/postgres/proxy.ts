@@ -4,8 +4,13 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 export interface LossyProxy {
   /** The address of the schema, through the proxy. */
   readonly url: string
-  /** Loses the answer to the next statement that has this text, together with its connection. */
+  /**
+   * Loses the answer to the next statement that has this text, together with its connection. One that is prepared has its
+   * text once a connection, and its name each time.
+   */
   loseAnswerOf(text: string): void
+  /** Answers that were lost, by the text that was given. */
+  readonly lost: ReadonlyMap<string, number>
   /** Ends all connections; new ones are made. */
   cutAll(): void
   /** Passes nothing more in either direction, as for a process that was stopped, until `thaw`. */
@@ -23,6 +28,7 @@ export async function startProxy(url: string): Promise<LossyProxy> {
   let losing: string | undefined
   let isFrozen = false
   let answerDelayMs = 0
+  const lost = new Map<string, number>()
   const sockets = new Set<Socket>()
   const server = createServer((client) => {
     const behind = connect(Number(target.port), target.hostname)
@@ -39,6 +45,7 @@ export async function startProxy(url: string): Promise<LossyProxy> {
     }
     client.on('data', (bytes) => {
       if (losing !== undefined && bytes.includes(losing)) {
+        lost.set(losing, (lost.get(losing) ?? 0) + 1)
         losing = undefined
         isLost = true
       }
@@ -63,6 +70,7 @@ export async function startProxy(url: string): Promise<LossyProxy> {
     loseAnswerOf(text) {
       losing = text
     },
+    lost,
     cutAll,
     freeze() {
       isFrozen = true
