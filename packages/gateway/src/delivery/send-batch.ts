@@ -82,13 +82,11 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
       const isBehind = fired && !inFlightSends.isEmpty && inFlightSends.isBehind(attempt, at)
       try {
         if (isBehind) delay(attempt, clock.now())
-        else if (!fired) {
-          if (firing.fired) late += 1
-          delay(attempt, at)
-        } else if (clock.monotonic() > until) {
+        else if (firing.fired && (!fired || clock.monotonic() > until)) {
           late += 1
           putBack(attempt)
-        } else if (isOver(attempt) || (recipients.changes !== changes && isForbidden(attempt)))
+        } else if (!fired) delay(attempt, at)
+        else if (isOver(attempt) || (recipients.changes !== changes && isForbidden(attempt)))
           putBack(attempt)
         else if (rules.policyVersion() !== version) putBack(attempt)
         else if (attempt.fired(firedAt)) attempt.send()
@@ -158,7 +156,7 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
     return rules.quietAt(notification, recipient, clock.now()) !== undefined
   }
 
-  /** Returns it to the queue: the checks of the next batch decide it. */
+  /** Returns it to its place in the queue: the checks of the next batch decide it. */
   function putBack(attempt: Attempt): void {
     attempt.release()
     queue.giveBack([attempt.notification])

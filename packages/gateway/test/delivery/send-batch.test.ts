@@ -148,6 +148,27 @@ test('sends smaller batches where the limits answer too late for a large one', a
   assert.equal(new Set(stage.calls.map(({ id }) => id)).size, 300)
 })
 
+test('a notification whose answer of the limits is too old for its call keeps its place before later ones', async (t) => {
+  let isSlow = true
+  const stage = await createStage(t, {
+    started: false,
+    rates: ['1/s'],
+    async whileFiring() {
+      if (!isSlow) return 0
+      isSlow = false
+      await stage.wait(30)
+      return 30
+    },
+  })
+  await stage.queue(queued('first'), queued('second'), queued('third'))
+  stage.start()
+  await stage.runFor(5 * second)
+  assert.deepEqual(
+    stage.calls.map(({ id }) => id),
+    ['first', 'second', 'third'],
+  )
+})
+
 test('expired, opted-out and offline notifications are not fired, and each ends on record', async (t) => {
   const stage = await createStage(t, {
     rules: {
