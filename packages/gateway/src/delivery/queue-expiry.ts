@@ -55,7 +55,10 @@ export function createQueueExpiry({ route, queue, clock, shed }: QueueExpiryOpti
     disarm = undefined
     const now = clock.now()
     if (shedAfterMs !== undefined && route.isReduced(now)) {
-      if (route.hasUnused(now)) {
+      const oldest = queue.oldest(channel)
+      const isOverdue = oldest !== undefined && oldest <= now - shedAfterMs
+      // The question takes tokens of accounts that several processes call, and the probe of one that is broken.
+      if (isOverdue && route.hasUnused(now)) {
         disarm = clock.at(now + unusedMs, sweep)
         return
       }
