@@ -86,8 +86,7 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
           late += 1
           putBack(attempt)
         } else if (!fired) delay(attempt, at)
-        else if (isOver(attempt) || (recipients.changes !== changes && isForbidden(attempt)))
-          putBack(attempt)
+        else if (isOver(attempt) || (recipients.changes !== changes && isForbidden(attempt))) putBack(attempt)
         else if (rules.policyVersion() !== version) putBack(attempt)
         else if (attempt.fired(firedAt)) attempt.send()
         else drop(attempt)
