@@ -6,7 +6,8 @@
 --   h        incarnation, birth and last instant by the server's clock (ms), slot, number of the last verdict, of the last results, accounts,
 --            lead of the fleet's time over that clock
 --   names    the accounts by place
---   o<id>    a roster: places, concurrency, and of each window its length with margin, width, run, and maxima (-1: none)
+--   p<id>    a roster: accounts, places (absent: 1, 2, 3 …), concurrency, and of each window its length with margin, width,
+--            run, and maxima (-1: none); what is equal for all accounts is one number
 --   rosters  the ids of rosters, oldest first
 --   taken    tokens of the slot at hand
 --   w        windows: length, width, run, and the wide slot at hand
@@ -24,10 +25,11 @@
 --          u verdicts of the judge {place, openUntil, concurrency, share, since, detail}, b blocks {place, until},
 --          w how long nothing is granted after a birth at least, p how long a probe is waited for, ms,
 --          x places of probes that were not made, c {place, covered}, F fills {place, instant, count, …},
---          q of each account: place, want, share of the places that are kept, calls under way and tokens in hand,
---          calls to count in this slot, tokens to take back {slot, count, …} or 0
--- returns  '?' where the roster is to be given; else JSON: slot, server's clock, birth, verdict and result numbers, g of each account
---          of q: tokens, 1 for a probe, reason why there are no more, busy; V verdicts, R results, U uses, T long windows
+--          q of each account: place, want, calls under way and tokens in hand; e of those in q that have more to tell: number
+--          in q, share of the places that are kept, calls to count in this slot, tokens to take back {slot, count, …} or 0
+-- returns  '?' where the roster is to be given; else JSON: slot, server's clock, birth, verdict and result numbers, V verdicts,
+--          R results, U uses, T long windows; and of each account of q: 262,144 times busy, and 16 times its tokens, and 8 for a
+--          probe, and the reason why there are no more. Numbers of Redis cost a tenth of those of JSON.
 local given = cjson.decode(ARGV[7])
 local width, member = given.d, given.m
 local packed, decode = cmsgpack.pack, cmsgpack.unpack
@@ -42,7 +44,7 @@ head = head and decode(head)
 -- A clock that was set leaves nothing known of the time of tokens. Processes know it to some milliseconds, and it may drift.
 local offset = ARGV[2] == '' and ARGV[3] + 0 or 0
 if head and (head[1] ~= incarnation or math.abs(offset - head[8]) > 100) then head = nil end
-if not given.O and (not head or call('HEXISTS', key, 'o' .. given.o) == 0) then return '?' end
+if not given.O and (not head or call('HEXISTS', key, 'p' .. given.o) == 0) then return '?' end
 if not head then
   call('UNLINK', key)
   head = { incarnation, tick, tick, floor(tick / width), 0, 0, 0, offset }
@@ -70,6 +72,12 @@ local function add(field, place, count)
   if values[place] < 0 then values[place] = 0 end
   dirty[field] = true
 end
+-- A column with a number of each account.
+local function whole(field)
+  local values = column(field)
+  for gap = #values + 1, head[7] do values[gap] = 0 end
+  return values
+end
 local function replace(field, value)
   columns[field] = value
   dirty[field] = true
@@ -81,17 +89,21 @@ if slot > head[4] then
   for _, window in ipairs(windows) do
     local length, wide, run, at = window[1], window[2], window[3], window[4]
     local to, sums = floor(slot / wide), length .. 's'
-    for place, count in ipairs(taken) do
-      if count > 0 then
-        add(length .. ':' .. at % run, place, count)
-        add(sums, place, count)
+    if next(taken) then
+      local field = length .. ':' .. at % run
+      local counts, totals = whole(field), whole(sums)
+      for place = 1, #taken do
+        local count = taken[place]
+        counts[place] = counts[place] + count
+        totals[place] = totals[place] + count
       end
+      dirty[field], dirty[sums] = true, true
     end
     for leaving = max(at, to - run) + 1, to do
       local field = length .. ':' .. leaving % run
-      for place, count in ipairs(column(field)) do
-        if count > 0 then add(sums, place, -count) end
-      end
+      local counts, totals = column(field), whole(sums)
+      for place = 1, #counts do totals[place] = max(0, totals[place] - counts[place]) end
+      dirty[sums] = true
       if next(column(field)) then call('HDEL', key, field) end
       columns[field], dirty[field] = nil, nil
     end
@@ -104,17 +116,19 @@ end
 
 local roster
 if given.O then
-  local names, places = column('names'), {}
-  for place, name in ipairs(names) do places[name] = place end
-  roster = { places = {}, concurrency = given.O.concurrency, rules = given.O.rules }
+  local names, known, places, isInOrder = column('names'), {}, {}, true
+  for place, name in ipairs(names) do known[name] = place end
   for index, name in ipairs(given.O.names) do
-    if not places[name] then
+    if not known[name] then
       names[#names + 1] = name
-      places[name] = #names
+      known[name] = #names
       dirty.names = true
     end
-    roster.places[index] = places[name]
+    places[index] = known[name]
+    isInOrder = isInOrder and places[index] == index
   end
+  roster = { count = #places, concurrency = given.O.concurrency, rules = given.O.rules }
+  if not isInOrder then roster.places = places end
   head[7] = #names
   for _, rule in ipairs(roster.rules) do
     local isKnown = false
@@ -131,17 +145,19 @@ if given.O then
     rosters[#rosters + 1] = given.o
     dirty.rosters = true
     -- Rosters of processes that are gone; one that is asked for again is given again.
-    if #rosters > 16 then call('HDEL', key, 'o' .. table.remove(rosters, 1)) end
+    if #rosters > 16 then call('HDEL', key, 'p' .. table.remove(rosters, 1)) end
   end
-  replace('o' .. given.o, roster)
+  replace('p' .. given.o, roster)
 else
-  roster = column('o' .. given.o)
+  roster = column('p' .. given.o)
 end
-local places, rules = roster.places, roster.rules
+local rules = roster.rules
+local function placeOf(index) return roster.places and roster.places[index] or index end
+local function numberOf(values, index) return type(values) == 'number' and values or values[index] end
 
 -- Members: those that were silent for too long are dead or stopped, and their calls have ended.
 local members, wanting = column('members'), false
-for index = 1, #given.q, 6 do wanting = wanting or given.q[index + 1] > 0 end
+for index = 1, #given.q, 3 do wanting = wanting or given.q[index + 1] > 0 end
 local own, askers, isNew = 'm' .. member, 0, true
 for index = #members, 1, -1 do
   local each = members[index]
@@ -180,26 +196,26 @@ local function judged(place)
   return verdict
 end
 for _, block in ipairs(given.b or {}) do
-  local place = places[block[1]]
+  local place = placeOf(block[1])
   local known = verdictOf[place]
   if block[2] > now and (not known or known[3] < block[2]) then judged(place)[3] = block[2] end
 end
 for _, each in ipairs(given.u or {}) do
-  local verdict = judged(places[each[1]])
+  local verdict = judged(placeOf(each[1]))
   if verdict[4] ~= each[2] then verdict[5], verdict[6] = 0, '' end
   verdict[4], verdict[7], verdict[8], verdict[9], verdict[10] = each[2], each[3], each[4], each[5], each[6]
 end
 for _, index in ipairs(given.x or {}) do
-  local verdict = verdictOf[places[index]]
+  local verdict = verdictOf[placeOf(index)]
   if verdict and verdict[6] == member then
-    judged(places[index])
+    judged(placeOf(index))
     verdict[5], verdict[6] = 0, ''
   end
 end
 
 -- Long windows: nothing is granted before the use on record is counted.
 for _, fill in ipairs(given.F or {}) do
-  local place = places[fill[1]]
+  local place = placeOf(fill[1])
   if (column('filled')[place] or 0) == 0 then
     for index = 2, #fill, 2 do
       for _, window in ipairs(windows) do
@@ -214,7 +230,7 @@ for _, fill in ipairs(given.F or {}) do
   end
 end
 for _, each in ipairs(given.c or {}) do
-  local place = places[each[1]]
+  local place = placeOf(each[1])
   local more = each[2] - (column('covered')[place] or 0)
   if more > 0 and (column('filled')[place] or 0) > 0 then add('covered', place, more) end
 end
@@ -244,11 +260,18 @@ local function usable(most, share, kept)
 end
 
 -- Tokens that may be granted; behind them why there are no more: 1 not now, 2 windows, 3 calls under way, 4 the record.
-local sumsOf, taken, busyOf = {}, column('taken'), column('busy')
-for each, rule in ipairs(rules) do sumsOf[each] = column(rule[1] .. 's') end
+local sumsOf, taken, busyOf, ownOf = {}, whole('taken'), whole('busy'), whole(own)
+-- Most accounts have short windows only, and no verdict.
+local isPlain, warmAt = true, given.w
+for each, rule in ipairs(rules) do
+  sumsOf[each] = whole(rule[1] .. 's')
+  isPlain = isPlain and rule[2] == 1
+  warmAt = max(warmAt, rule[1] + 3 * width)
+end
+isPlain = isPlain and tick >= head[2] + warmAt
 local function free(index, place, kept)
   local verdict = verdictOf[place]
-  local share, isProbe, concurrency = 1, false, roster.concurrency[index]
+  local share, isProbe, concurrency = 1, false, numberOf(roster.concurrency, index)
   if verdict then
     if now < verdict[3] then return 0, 1 end
     if verdict[4] > 0 then
@@ -263,7 +286,7 @@ local function free(index, place, kept)
   local left, reason, coldMs = usable(concurrency, 1, kept) - (busyOf[place] or 0), 3, given.w
   local isLong = false
   for each, rule in ipairs(rules) do
-    local most = rule[4][index]
+    local most = numberOf(rule[4], index)
     if most >= 0 then
       if rule[2] == 1 then
         coldMs = max(coldMs, rule[1] + 3 * width)
@@ -282,42 +305,70 @@ local function free(index, place, kept)
   return max(0, left), reason, isProbe, isLong
 end
 
-local answers = {}
-for at = 1, #given.q, 6 do
-  local q = given.q
-  local index, want, kept, busy, late, back = q[at], q[at + 1], q[at + 2], q[at + 3], q[at + 4], q[at + 5]
-  local place = places[index]
-  -- Tokens of a state that was lost were never counted here.
-  for each = 1, back ~= 0 and given.n == head[2] and #back or 0, 2 do takeBack(place, back[each], back[each + 1]) end
-  if late > 0 then add('taken', place, late) end
-  local before = column(own)[place] or 0
+local answers, q, more, moreAt, ceil = {}, given.q, given.e or {}, {}, math.ceil
+local places, bounds, oneBound, maxima = roster.places, roster.concurrency, tonumber(roster.concurrency), {}
+for each, rule in ipairs(rules) do maxima[each] = type(rule[4]) == 'table' and rule[4] end
+local hasMore, isGranted, isTold, ruleCount = #more > 0, false, false, #rules
+local firstMost, firstSums = rules[1] and not maxima[1] and rules[1][4], sumsOf[1]
+for at = 1, #more, 4 do moreAt[more[at]] = at end
+for at = 1, #q, 3 do
+  local index, want, busy, kept = q[at], q[at + 1], q[at + 2], 0
+  local place = places and places[index] or index
+  local told = hasMore and moreAt[(at + 2) / 3]
+  if told then
+    local late, back = more[told + 2], more[told + 3]
+    kept = more[told + 1]
+    -- Tokens of a state that was lost were never counted here.
+    for each = 1, back ~= 0 and given.n == head[2] and #back or 0, 2 do takeBack(place, back[each], back[each + 1]) end
+    taken[place] = taken[place] + late
+    dirty.taken = true
+  end
+  local before = ownOf[place]
   if busy ~= before then
-    add('busy', place, busy - before)
-    add(own, place, busy - before)
+    local under = busyOf[place] + busy - before
+    busyOf[place], ownOf[place], isTold = under < 0 and 0 or under, busy, true
   end
   local granted, reason, isProbe, isLong = 0, 0, false, false
   if want > 0 then
     local left
-    left, reason, isProbe, isLong = free(index, place, kept)
+    if isPlain and kept == 0 and not verdictOf[place] then
+      left, reason = (oneBound or bounds[index]) - busyOf[place], 3
+      if ruleCount == 1 and firstMost then
+        local places_ = firstMost - firstSums[place] - taken[place]
+        if places_ < left then left, reason = places_, 2 end
+      else
+        for each = 1, ruleCount do
+          local most = maxima[each] and maxima[each][index] or rules[each][4]
+          local places_ = most - sumsOf[each][place] - taken[place]
+          if most >= 0 and places_ < left then left, reason = places_, 2 end
+        end
+      end
+      if left < 0 then left = 0 end
+    else
+      left, reason, isProbe, isLong = free(index, place, kept)
+    end
     -- While others ask too, nobody takes all.
-    local share = askers > 1 and max(1, math.ceil(2 * left / askers)) or left
-    granted = min(want, left, share)
+    local share = left
+    if askers > 1 then share = left > 0 and ceil(2 * left / askers) or 1 end
+    granted = want
+    if left < granted then granted = left end
+    if share < granted then granted = share end
     if granted == want then reason = 0 elseif granted == share and granted < left then reason = 5 end
   end
   if granted > 0 then
-    add('taken', place, granted)
-    add('busy', place, granted)
-    add(own, place, granted)
+    taken[place], busyOf[place], ownOf[place] = taken[place] + granted, busyOf[place] + granted, ownOf[place] + granted
+    isGranted = true
     if isLong then add('total', place, granted) end
     if isProbe then
       local verdict = judged(place)
       verdict[5], verdict[6] = now + given.p, member
     end
   end
-  local answer = #answers
-  answers[answer + 1], answers[answer + 2], answers[answer + 3] = granted, isProbe and 1 or 0, reason
-  answers[answer + 4] = busyOf[place] or 0
+  answers[(at + 2) / 3] = 262144 * busyOf[place] + 16 * granted + (isProbe and 8 or 0) + reason
 end
+
+if isTold or isGranted then dirty.busy, dirty[own] = true, true end
+if isGranted then dirty.taken = true end
 
 -- Results are kept for those that have not heard of them, 256 batches.
 if given.r then
@@ -328,7 +379,7 @@ local results, index = {}, {}
 for serial = max(given.s, head[6] - 256) + 1, head[6] do
   results[#results + 1] = call('HGET', key, 'r' .. serial % 256) or '[]'
 end
-for position, place in ipairs(places) do index[place] = position end
+for position = 1, roster.count do index[placeOf(position)] = position end
 local news = {}
 if given.v < head[5] then
   for _, each in ipairs(verdicts) do
@@ -342,23 +393,29 @@ local uses, long = {}, {}
 if given.f then
   for each, rule in ipairs(rules) do
     local sums, row = sumsOf[each], {}
-    for position, place in ipairs(places) do
-      row[position] = rule[4][position] < 0 and 0 or (sums[place] or 0) + (taken[place] or 0)
-      if rule[2] > 1 and rule[4][position] >= 0 then long[position] = true end
+    for position = 1, roster.count do
+      local place, most = placeOf(position), numberOf(rule[4], position)
+      row[position] = most < 0 and 0 or (sums[place] or 0) + (taken[place] or 0)
+      if rule[2] > 1 and most >= 0 then long[position] = true end
     end
     uses[#uses + 1] = row
   end
   local rows = {}
   for position in pairs(long) do
-    local place = places[position]
+    local place = placeOf(position)
     rows[#rows + 1] = { position, column('total')[place] or 0, column('covered')[place] or 0, column('filled')[place] or 0 }
   end
   long = rows
 end
 
 replace('h', head)
-for field in pairs(dirty) do call('HSET', key, field, packed(columns[field])) end
+local written = {}
+for field in pairs(dirty) do
+  local at = #written
+  written[at + 1], written[at + 2] = field, packed(columns[field])
+end
+call('HSET', key, _G.unpack(written))
 local keepMs = 86400000
 for _, window in ipairs(windows) do keepMs = max(keepMs, 2 * window[1]) end
 call('PEXPIRE', key, keepMs)
-return cjson.encode({ slot, tick, head[2], head[5], head[6], isNew and 1 or 0, answers, news, results, uses, long })
+return { cjson.encode({ slot, tick, head[2], head[5], head[6], isNew and 1 or 0, news, results, uses, long }), answers }

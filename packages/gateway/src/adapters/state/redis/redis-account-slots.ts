@@ -9,6 +9,9 @@ import { accountsScript } from './scripts.ts'
 
 const shortages = ['none', 'out', 'window', 'concurrency', 'record', 'share'] as const
 
+/** A grant is one number: calls under way in this unit, below it the tokens, a bit for a probe and the shortage. */
+const busyUnit = 2 ** 18
+
 type Row = readonly number[]
 /** An empty table of Lua is an object in JSON. */
 type Rows<T> = readonly T[] | Readonly<Record<string, never>>
@@ -19,7 +22,6 @@ type Written = readonly [
   lastVerdict: number,
   lastResults: number,
   isNewMember: number,
-  grants: Rows<number>,
   verdicts: Rows<readonly [number, number, number, number, number, detail: string]>,
   results: Rows<string>,
   uses: Rows<Row>,
@@ -32,8 +34,9 @@ export function createRedisAccountSlots({ redis }: { readonly redis: RedisState 
       const key = { subject: `a/${question.pool}`, name: '' }
       let reply = await redis.ask(accountsScript, key, ['ask', write(question, false)])
       if (reply === '?') reply = await redis.ask(accountsScript, key, ['ask', write(question, true)])
-      if (typeof reply !== 'string' || reply === '?') throw unavailable(question.pool, String(reply))
-      return read(JSON.parse(reply) as Written, question.slotMs)
+      if (!Array.isArray(reply)) throw unavailable(question.pool, String(reply))
+      const [written, grants] = reply as readonly [string, readonly number[]]
+      return read(JSON.parse(written) as Written, grants, question.slotMs)
     },
   }
 }
@@ -42,6 +45,11 @@ function write(question: SlotQuestion, withRoster: boolean): string {
   const { roster, asks, verdicts, blocks, abandoned, covered, fills } = question
   const counted = (rows: readonly (readonly number[])[]) =>
     rows.length === 0 ? undefined : rows.map(([account, ...rest]) => [account! + 1, ...rest])
+  const more = asks.flatMap(({ kept, late, back }, index) =>
+    kept === 0 && late === 0 && back.length === 0
+      ? []
+      : [index + 1, kept, late, back.length === 0 ? 0 : back],
+  )
   return JSON.stringify({
     d: question.slotMs,
     m: question.member,
@@ -52,8 +60,13 @@ function write(question: SlotQuestion, withRoster: boolean): string {
     O: withRoster
       ? {
           names: roster.names,
-          concurrency: roster.concurrency,
-          rules: roster.rules.map(({ windowMs, width, run, max }) => [windowMs, width, run, max]),
+          concurrency: onceIfEqual(roster.concurrency),
+          rules: roster.rules.map(({ windowMs, width, run, max }) => [
+            windowMs,
+            width,
+            run,
+            onceIfEqual(max),
+          ]),
         }
       : undefined,
     n: question.bornAt,
@@ -61,14 +74,8 @@ function write(question: SlotQuestion, withRoster: boolean): string {
     s: question.lastResults,
     r: question.results,
     f: question.withUses ? 1 : undefined,
-    q: asks.flatMap(({ account, want, kept, busy, late, back }) => [
-      account + 1,
-      want,
-      kept,
-      busy,
-      late,
-      back.length === 0 ? 0 : back,
-    ]),
+    q: asks.flatMap(({ account, want, busy }) => [account + 1, want, busy]),
+    e: more.length === 0 ? undefined : more,
     u: verdicts.map(({ account, openUntil, coolDownMs, concurrency, share, risesFrom }) => [
       account + 1,
       openUntil,
@@ -84,12 +91,14 @@ function write(question: SlotQuestion, withRoster: boolean): string {
   })
 }
 
+/** Most pools have accounts of one kind. */
+const onceIfEqual = (values: readonly number[]): readonly number[] | number =>
+  values.length > 0 && values.every((value) => value === values[0]) ? values[0]! : values
+
 const listOf = <T>(rows: Rows<T>): readonly T[] => (Array.isArray(rows) ? rows : [])
 
-function read(written: Written, slotMs: number): SlotAnswer {
-  const [slot, tick, bornAt, lastVerdict, lastResults, isNewMember, grants, verdicts, results, uses, long] =
-    written
-  const flat = listOf(grants)
+function read(written: Written, grants: readonly number[], slotMs: number): SlotAnswer {
+  const [slot, tick, bornAt, lastVerdict, lastResults, isNewMember, verdicts, results, uses, long] = written
   return {
     slot,
     restMs: (slot + 1) * slotMs - tick,
@@ -97,11 +106,11 @@ function read(written: Written, slotMs: number): SlotAnswer {
     lastVerdict,
     lastResults,
     isNewMember: isNewMember === 1,
-    grants: Array.from({ length: flat.length / 4 }, (_, index) => ({
-      tokens: flat[4 * index]!,
-      isProbe: flat[4 * index + 1] === 1,
-      shortage: shortages[flat[4 * index + 2]!]!,
-      busy: flat[4 * index + 3]!,
+    grants: grants.map((grant) => ({
+      tokens: Math.floor((grant % busyUnit) / 16),
+      isProbe: (grant & 8) !== 0,
+      shortage: shortages[grant & 7]!,
+      busy: Math.floor(grant / busyUnit),
     })),
     verdicts: listOf(verdicts).map(
       ([account, blockedUntil, openUntil, probedUntil, concurrency, detail]): HeardVerdict => ({
