@@ -111,6 +111,10 @@ export const studies = {
     what: 'how much of an account’s rate a new process uses over real sockets, and how long its first calls take',
     options: { rounds: 1, seconds: 20, busy: false, rate: 'all' },
   },
+  'account-fleet': {
+    what: 'accounts that four processes call over Redis: rates, kills, a 429 storm, blocked accounts, the cost',
+    options: { seconds: 20, only: '', openings: 1_000 },
+  },
   threads: { what: 'the CPU of a message by thread (Linux)', options: { rounds: 5, messages: 6_000 } },
   memory: {
     what: 'what the memory of a gateway is made of with a million waiting, and after a restart (Linux)',
@@ -152,6 +156,7 @@ const meanings: Readonly<Record<string, string>> = {
   messages: 'in a round',
   rows: 'notifications in a round',
   full: 'notifications that wait in the store beforehand',
+  openings: 'of a breaker, for the probes',
   pace: 'notifications a second at a steady pace',
   connections: 'open at once',
   folder: 'where the database lies: another disk has other figures',

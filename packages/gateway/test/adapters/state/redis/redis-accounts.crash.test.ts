@@ -1,7 +1,7 @@
 /**
  * Four real processes call shared accounts as often as they may, while the process that judges is killed and Redis loses
  * everything: a sink of its own counts every rolling window of the instants at which calls were written. The long form, with
- * the share that is used and what Redis spends, is account-fleet/main.ts.
+ * the share that is used and what Redis spends, is bench/account-fleet.ts.
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'

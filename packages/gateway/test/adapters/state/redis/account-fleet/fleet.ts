@@ -25,6 +25,8 @@ export interface Terms {
   readonly askMs: number
   /** The time of a call, ms. */
   readonly callMs: number
+  /** True where load shedding bounds the pool while accounts are out. @defaultValue false */
+  readonly shedding?: boolean
 }
 
 export type ToParent =

@@ -78,7 +78,7 @@ const pool: Pool = new Pool({
     concurrencyMax: concurrency ?? 5_000,
   })),
   marginMs: 20,
-  shedding: false,
+  shedding: terms.shedding ?? false,
   now: clock.now(),
   stateOf: accounts.ofPool('email/test'),
   keep: (of, account) => {
