@@ -7,9 +7,9 @@
  * - `storm`: behind the first 429 an account gets only the calls that are on their way, and those of a slot;
  * - `share`: with a tenth of the accounts blocked, calls fall by 10 % ± 2;
  * - `cost`: the tokens of 500 accounts of 1,000/s cost Redis at most 10 % of a core;
- * - `probes`: one probe at a time in 1,000 openings of a breaker.
+ * - `probes`: one probe at a time in many openings of a breaker; a thousand take some six minutes alone.
  *
- *     npm run services -- run redis -- npm run bench -- account-fleet [--seconds 20] [--only rates,cost]
+ *     npm run services -- run redis -- npm run bench -- account-fleet [--seconds 20] [--only rates,cost] [--openings 1000]
  */
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'

@@ -113,7 +113,7 @@ export const studies = {
   },
   'account-fleet': {
     what: 'accounts that four processes call over Redis: rates, kills, a 429 storm, blocked accounts, the cost',
-    options: { seconds: 20, only: '', openings: 1_000 },
+    options: { seconds: 20, only: '', openings: 300 },
   },
   threads: { what: 'the CPU of a message by thread (Linux)', options: { rounds: 5, messages: 6_000 } },
   memory: {

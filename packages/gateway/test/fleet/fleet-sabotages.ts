@@ -113,7 +113,7 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
   {
     name: 'accounts-of-another-life',
     focus: 'accounts',
-    file: 'adapters/state/redis/accounts.lua',
+    file: 'adapters/state/redis/account-columns.lua',
     from: 'head[1] ~= incarnation or ',
     to: '',
   },

@@ -35,7 +35,7 @@ export function createRedisAccountSlots({ redis }: { readonly redis: RedisState 
       let reply = await redis.ask(accountsScript, key, ['ask', write(question, false)])
       if (reply === '?') reply = await redis.ask(accountsScript, key, ['ask', write(question, true)])
       if (!Array.isArray(reply)) throw unavailable(question.pool, String(reply))
-      const [written, grants] = reply as readonly [string, readonly number[]]
+      const [written, grants] = reply as unknown as readonly [string, readonly number[]]
       return read(JSON.parse(written) as Written, grants, question.slotMs)
     },
   }

@@ -18,7 +18,11 @@ function scriptOf(...parts: readonly string[]): Script {
 }
 
 export const onceScript = scriptOf(partOf('once.lua'))
-export const accountsScript = scriptOf(partOf('prologue.lua'), partOf('accounts.lua'))
+export const accountsScript = scriptOf(
+  partOf('prologue.lua'),
+  partOf('account-columns.lua'),
+  partOf('accounts.lua'),
+)
 export const roomScript = scriptOf(partOf('prologue.lua'), partOf('room-operations.lua'))
 export const throttleScript = scriptOf(
   partOf('prologue.lua'),

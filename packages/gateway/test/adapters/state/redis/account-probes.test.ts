@@ -76,6 +76,7 @@ describe('the probes of several processes', needs('redis'), () => {
       }
       const isLost = fate === 1 && state !== fleet[0]
       if (isLost) {
+        rig.kill(state)
         fleet[fleet.indexOf(state)] = join()
         counts.killed += 1
       }

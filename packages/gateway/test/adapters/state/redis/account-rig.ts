@@ -4,6 +4,7 @@ import { createRedisAccountSlots } from '../../../../src/adapters/state/redis/re
 import type { AccountTerms } from '../../../../src/conformance/accounts.ts'
 import { defaultBreakerPolicy } from '../../../../src/delivery/accounts/breaker.ts'
 import { createFleetAccounts, type FleetAccounts } from '../../../../src/delivery/accounts/fleet-accounts.ts'
+import type { AccountState } from '../../../../src/ports/accounts.ts'
 import { createVirtualClock } from '../../../../src/simulation/clock.ts'
 import { type Engine, newPrefix, openRedis } from './open.ts'
 
@@ -12,17 +13,26 @@ export function openAccountRig(engine: Engine, { windows, concurrencyMax, breake
   const clock = createVirtualClock(1_000_000)
   const prefix = newPrefix()
   const asking = new Set<Promise<unknown>>()
-  const opened: FleetAccounts[] = []
-  after(() => Promise.all(opened.map((each) => each.close())))
+  const opened = new Map<AccountState, FleetAccounts>()
+  const dead = new Set<AccountState>()
+  let joined = 0
+  after(() => Promise.all(Array.from(opened.values(), (each) => each.close())))
   // One connection for all of them, so that a question is answered in the order in which it was sent.
   const redis = openRedis(engine, { prefix, clock, isVirtual: true })
   return {
+    /** Ends a process as a kill does: it asks nothing any more, and hears nothing. */
+    kill(state: AccountState) {
+      dead.add(state)
+      opened.delete(state)
+    },
     join() {
       const slots = createRedisAccountSlots({ redis })
-      const member = `m${opened.length}`
+      const member = `m${joined}`
+      joined += 1
       const accounts = createFleetAccounts({
         slots: {
           ask(question) {
+            if (dead.has(state)) return new Promise(() => {})
             const answer = slots.ask(question)
             asking.add(answer)
             answer.catch(() => {}).finally(() => asking.delete(answer))
@@ -35,8 +45,7 @@ export function openAccountRig(engine: Engine, { windows, concurrencyMax, breake
         isJudge: () => member === 'm0',
         onError: (error) => console.error(error),
       })
-      opened.push(accounts)
-      const state = accounts.ofPool('email/test')(
+      const state: AccountState = accounts.ofPool('email/test')(
         {
           account: { id: 'a', options: {} },
           windows,
@@ -50,6 +59,7 @@ export function openAccountRig(engine: Engine, { windows, concurrencyMax, breake
           keep: undefined,
         },
       )
+      opened.set(state, accounts)
       return state
     },
     now: clock.now,
