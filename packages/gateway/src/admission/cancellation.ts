@@ -4,7 +4,7 @@ import { SluiceError } from '../errors.ts'
 import { advance, isFinal, type Notification } from '../model.ts'
 import type { Clock, Store } from '../ports.ts'
 import type { Gate, Ledger, Scheduler } from '../stages.ts'
-import type { PauseNewcomers } from './newcomer-pause.ts'
+import type { PauseNewcomers } from './freed-slots.ts'
 import type { ReleaseHolds } from './release-holds.ts'
 
 export interface CancellationOptions {

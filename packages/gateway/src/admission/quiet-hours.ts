@@ -6,7 +6,7 @@
 import { type ForbiddenInterval, forbiddenIntervals, isQuiet } from '@sluice/limits'
 import type { Notification, Recipient } from '../model.ts'
 import type { Policy, QuietRule } from '../policy/policy.ts'
-import { spreadOffset } from '../policy/spread.ts'
+import { spreadOffset } from '../policy/quiet.ts'
 import type { Countable } from '../ports.ts'
 
 /** The reasons for which notifications are stopped whatever their recipients prefer. */

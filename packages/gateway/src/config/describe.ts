@@ -268,3 +268,23 @@ export function shownUrl(text: string): string {
 function describePatience({ baseMs, capMs, forMs }: Patience): JsonObject {
   return { base: formatDuration(baseMs), cap: formatDuration(capMs), for: formatDuration(forMs) }
 }
+
+/**
+ * Returns the paths of changed fields that take a restart, such as `pools.sms`: all but secrets, keys, templates and the
+ * policy. None where only those differ.
+ */
+export function restartFields(before: Config, after: Config): readonly string[] {
+  const fields = differing(describeConfig(before), describeConfig(after), '')
+  // The folder of the templates and the file of the policy may be other ones: they are read anew.
+  return fields.filter((field) => field !== 'templates' && field !== 'policy')
+}
+
+function differing(before: unknown, after: unknown, path: string): string[] {
+  if (JSON.stringify(before) === JSON.stringify(after)) return []
+  const isSection = (value: unknown): value is Record<string, unknown> =>
+    typeof value === 'object' && value !== null && !Array.isArray(value)
+  // Two levels name the place well enough: an account has too many fields.
+  if (!isSection(before) || !isSection(after) || path.includes('.')) return [path]
+  const keys = new Set([...Object.keys(before), ...Object.keys(after)])
+  return [...keys].flatMap((key) => differing(before[key], after[key], path === '' ? key : `${path}.${key}`))
+}

@@ -6,6 +6,7 @@
 import { isTimeZone } from '@sluice/limits'
 import type { Channel, Priority, QuietWindow, Recipient } from '../model.ts'
 import type { QuietEntry } from './document.ts'
+import { uniform32 } from './hash.ts'
 import { zonesOfPhone } from './phone-zones.ts'
 import type { QuietRule } from './policy.ts'
 
@@ -68,4 +69,19 @@ function zonesByPhone(
 
 function covers(listed: readonly string[] | undefined, value: string): boolean {
   return listed === undefined || listed.includes(value)
+}
+
+// ---- the end of quiet hours
+//
+// Spreads the notifications that wait for the end of quiet hours over the minutes after it. The offset depends
+// on the id alone: it is the same after a restart and in every process, so a notification that is decided anew
+// keeps it.
+
+/**
+ * Returns the stable offset of a notification, in ms, within [0, spreadMs).
+ *
+ * @param spreadMs - up to 2^32 ms, 49 days; 0 or less gives 0
+ */
+export function spreadOffset(id: string, spreadMs: number): number {
+  return spreadMs > 0 ? Math.floor((uniform32(id) / 2 ** 32) * spreadMs) : 0
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { spreadOffset } from '../../src/policy/spread.ts'
+import { spreadOffset } from '../../src/policy/quiet.ts'
 
 const tenMinutesMs = 600_000
 const ids = Array.from({ length: 10_000 }, (_, index) => `01JD6M3X${String(index).padStart(18, '0')}`)

@@ -1,23 +1,55 @@
 /** The routes by which callers and the webhooks of providers report what became of notifications. */
+import { type Static, Type } from '@sinclair/typebox'
 import type { Feedback } from '../../feedback/feedback.ts'
 import type { Report } from '../../feedback/report.ts'
 import type { Webhooks } from '../../feedback/webhooks.ts'
+import { channels } from '../../model.ts'
+import { feedbackTypes } from '../../ports/feedback.ts'
 import type { Clock } from '../../ports.ts'
 import type { Ledger } from '../../stages.ts'
-import {
-  acceptedFeedback,
-  type FeedbackBody,
-  feedbackBody,
-  feedbackEvent,
-  feedbackParams,
-} from '../feedback-schema.ts'
 import type { Idempotency } from '../idempotency.ts'
 import { feedbackScope } from '../identity.ts'
 import { basePath, type Route } from '../route.ts'
+import { instant, oneOf, text } from '../schema.ts'
 import { parseInstant } from '../syntax.ts'
 import { compileCheck, invalidRequest } from '../validation.ts'
 import { aheadOf } from '../wall-time.ts'
 import { headed } from './notifications.ts'
+
+/** Events of one request at most. */
+const eventsMax = 1_000
+
+const feedbackEvent = Type.Object(
+  {
+    type: oneOf(feedbackTypes),
+    notificationId: Type.Optional(text('printable', 256, 'Either this or `providerMessageId`.')),
+    providerMessageId: Type.Optional(
+      text('printable', 998, 'The provider’s own id of the message, as the timeline shows it.'),
+    ),
+    at: instant('The instant at which it happened.'),
+    permanent: Type.Optional(
+      Type.Boolean({ description: 'True for a bounce after which the address reaches nobody.' }),
+    ),
+    detail: Type.Optional(Type.String({ maxLength: 2_000, description: 'The provider’s own words.' })),
+  },
+  { additionalProperties: false, $id: 'FeedbackEvent' },
+)
+type FeedbackBody = Static<typeof feedbackEvent>
+
+const feedbackBody = Type.Union(
+  [feedbackEvent, Type.Array(feedbackEvent, { minItems: 1, maxItems: eventsMax })],
+  { $id: 'FeedbackRequest', description: 'One event, or a list of them.' },
+)
+
+const acceptedFeedback = Type.Object(
+  { accepted: Type.Integer({ minimum: 0, description: 'Well-formed events, also of unknown ids.' }) },
+  { $id: 'FeedbackAccepted' },
+)
+
+const feedbackParams = Type.Object({
+  channel: oneOf(channels),
+  account: text('printable', 64, 'The id of an account.'),
+})
 
 export interface FeedbackRoutesOptions {
   readonly feedback: Pick<Feedback, 'report'>

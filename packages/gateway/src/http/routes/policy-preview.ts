@@ -1,4 +1,5 @@
 /** The route that decides about a notification under a changed policy or at a later instant, and consumes nothing. */
+import { type Static, Type } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
 import { SluiceError } from '../../errors.ts'
 import type { Channel, Decision, Draft, Notification } from '../../model.ts'
@@ -6,15 +7,36 @@ import type { Policy } from '../../policy/policy.ts'
 import type { Clock, Store, Templates } from '../../ports.ts'
 import type { Caller, Recipients } from '../../stages.ts'
 import { decisionAnswer } from '../answer.ts'
+import { decisionSchema } from '../answer-schema.ts'
 import type { Offer } from '../draft.ts'
 import { createDraftReader } from '../draft-checks.ts'
 import { readKey } from '../idempotency.ts'
 import { readPolicy } from '../policy-check.ts'
-import { type PreviewBody, previewBody, previewSchema } from '../policy-schema.ts'
 import { basePath, type Route } from '../route.ts'
+import { instant, notificationBody, policyBody, text } from '../schema.ts'
 import { parseInstant } from '../syntax.ts'
 import { invalidRequest } from '../validation.ts'
 import { aheadOf, decisionInWallTime } from '../wall-time.ts'
+
+const previewBody = Type.Object(
+  {
+    policy: Type.Optional(policyBody),
+    notification: Type.Optional(notificationBody),
+    notificationId: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 64, description: 'In place of `notification`: one on record.' }),
+    ),
+    at: Type.Optional(instant('The instant of the second decision. Default now.')),
+    tenant: Type.Optional(text('printable', 256, "Whose limits count. Default the caller's tenant.")),
+  },
+  { additionalProperties: false, $id: 'PolicyPreviewRequest' },
+)
+type PreviewBody = Static<typeof previewBody>
+
+const previewSchema = Type.Object(
+  // biome-ignore lint/suspicious/noThenProperty: the name of the field in the contract; it is no function
+  { now: decisionSchema, then: decisionSchema },
+  { $id: 'PolicyPreview' },
+)
 
 /** A notification that was drafted or recorded, and the policy and instant for the second decision. */
 export interface PreviewRequest {

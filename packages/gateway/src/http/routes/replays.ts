@@ -1,4 +1,5 @@
 /** Routes of replays: recorded traffic under another policy, made beside the running gateway. */
+import { type Static, Type } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
 import { SluiceError } from '../../errors.ts'
 import type { JsonObject } from '../../model.ts'
@@ -8,13 +9,49 @@ import type { Ledger } from '../../stages.ts'
 import { iso } from '../answer.ts'
 import type { Idempotency, Keep } from '../idempotency.ts'
 import { readPolicy } from '../policy-check.ts'
-import { type ReplayBody, replayBody, replaySchema } from '../replay-schema.ts'
 import { basePath, type Route } from '../route.ts'
-import { idParams } from '../schema.ts'
+import { idParams, instant, policyBody, text } from '../schema.ts'
 import { parseInstant } from '../syntax.ts'
 import { invalidRequest } from '../validation.ts'
 import { aheadOf } from '../wall-time.ts'
 import { headed } from './notifications.ts'
+
+const replayBody = Type.Object(
+  {
+    from: instant('Requests accepted at this instant or later.'),
+    to: instant('Requests accepted before this instant.'),
+    policy: policyBody,
+    against: Type.Optional(
+      Type.Unsafe<JsonObject>({
+        type: 'object',
+        description: 'The policy that was in force. Default the one in force now.',
+      }),
+    ),
+    tenant: Type.Optional(text('printable', 256, 'Only this tenant. Default all.')),
+    sample: Type.Optional(
+      Type.Number({ minimum: 0.000001, maximum: 1, description: 'The share of the people. Default 1.' }),
+    ),
+  },
+  { additionalProperties: false, $id: 'ReplayRequest' },
+)
+type ReplayBody = Static<typeof replayBody>
+
+const replaySchema = Type.Object(
+  {
+    replayId: Type.String(),
+    status: Type.Union([Type.Literal('running'), Type.Literal('done'), Type.Literal('failed')]),
+    progress: Type.Number({ minimum: 0, maximum: 1 }),
+    createdAt: instant('When it was started.'),
+    result: Type.Optional(
+      Type.Object(
+        {},
+        { additionalProperties: true, description: 'The comparison, as `sluice replay --json` prints it.' },
+      ),
+    ),
+    detail: Type.Optional(Type.String({ description: 'Says why it failed.' })),
+  },
+  { $id: 'Replay' },
+)
 
 export interface ReplayRequest {
   /** Wall-clock instants: inclusive, and exclusive. Epoch ms. */
