@@ -1,10 +1,10 @@
 /**
  * The panels of the Grafana dashboard as data, in the order of reading: is it well, requests, what waits, providers,
- * machine. scripts/dashboard/dashboard.ts makes deploy/grafana/sluice.json of them.
+ * machine, engines. scripts/dashboard/dashboard.ts makes deploy/grafana/sluice.json of them.
  */
 
 export interface Panel {
-  readonly row: 'Well' | 'Requests' | 'Waiting' | 'Providers' | 'Machine'
+  readonly row: 'Well' | 'Requests' | 'Waiting' | 'Providers' | 'Machine' | 'Engines'
   readonly title: string
   readonly expression: string
   /** A unit of Grafana: s, percentunit, ops, bytes. @defaultValue short */
@@ -139,11 +139,29 @@ export const panels: readonly Panel[] = [
     unit: 's',
   },
   { row: 'Machine', title: 'Store', expression: 'sluice_store_bytes{$selection}', unit: 'bytes' },
+  {
+    row: 'Engines',
+    title: 'RabbitMQ: messages',
+    expression: `sum by (outcome) (${rate('sluice_queue_published_total')})`,
+    unit: 'ops',
+  },
+  {
+    row: 'Engines',
+    title: 'RabbitMQ: repaired',
+    expression: `sum(${rate('sluice_queue_repaired_total')})`,
+    unit: 'ops',
+  },
+  {
+    row: 'Engines',
+    title: 'Delivery log: oldest waiting',
+    expression: 'max(sluice_delivery_log_oldest_seconds{$selection})',
+    unit: 's',
+  },
 ]
 
 /** Metrics without a channel: the variable `channel` does not narrow them. */
 const withoutChannel =
-  /^(?:sluice_(?:notifications_unaccounted|http_|accept_|refused_|commit_|store_|due_within|complaint_)|nodejs_)/
+  /^(?:sluice_(?:notifications_unaccounted|http_|accept_|refused_|commit_|store_|due_within|complaint_|queue_(?:published|repaired)_total|delivery_log_)|nodejs_)/
 
 /** Writes the selection of each metric: by instance, and by channel where it has one. */
 export const selected = (expression: string): string =>

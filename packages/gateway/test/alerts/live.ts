@@ -24,6 +24,8 @@ export interface LiveOptions {
   /** More tenants. */
   readonly tenants?: object
   readonly policy?: object
+  /** More keys of the configuration. */
+  readonly config?: object
   /** True lets `slowCommits` take effect. */
   readonly slowable?: boolean
   /** Divides the durations of the rules. */
@@ -74,6 +76,7 @@ export async function openLive(t: Pick<TestContext, 'after'>, options: LiveOptio
         default: { rate: 'unlimited', modules: 'unlimited', reads: 'unlimited', writes: 'unlimited' },
         ...options.tenants,
       },
+      ...options.config,
     },
     ...(options.slowable === true
       ? { env: { NODE_OPTIONS: `--import ${slowCommits}`, SLUICE_TEST_SLOW_COMMITS: slowFile } }

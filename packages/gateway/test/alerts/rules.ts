@@ -35,6 +35,7 @@ const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600
 /** Durations that expressions write as a number of seconds; the scaling fails where one is no longer there. */
 const secondsIn: Readonly<Record<string, readonly [literal: string, seconds: number]>> = {
   SluiceQueueAges: ['> 60', 60],
+  SluiceDeliveryLogBehind: ['> 300', 300],
   SluiceStoreFull: ['24 * 3600', 86_400],
 }
 

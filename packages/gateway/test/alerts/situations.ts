@@ -17,6 +17,9 @@ export interface Situation {
   cause(live: Live, isOn: () => boolean): Promise<void>
 }
 
+/** No engine listens there. */
+const closedPort = 9
+
 const times = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index)
 
 /** Sends 60 marketing messages, and complains about half of them. */
@@ -149,6 +152,18 @@ export const situations: readonly Situation[] = [
     alert: 'SluiceCommitsSlow',
     options: { slowable: true },
     cause: async ({ slowCommits }) => slowCommits(),
+  },
+  {
+    name: 'RabbitMQ does not answer',
+    alert: 'SluiceQueueDown',
+    options: { config: { queue: `amqp://guest:guest@127.0.0.1:${closedPort}` } },
+    cause: async () => {},
+  },
+  {
+    name: 'Cassandra does not answer',
+    alert: 'SluiceDeliveryLogBehind',
+    options: { config: { deliveryLog: `cassandra://127.0.0.1:${closedPort}/sluice` } },
+    cause: async () => {},
   },
   {
     name: 'a tenant has no room left',

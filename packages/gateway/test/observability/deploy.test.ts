@@ -93,7 +93,12 @@ test(
   async (t) => {
     const pools = { email: { provider: 'sandbox', accounts: [{ id: 'a', rate: '100/s' }] } }
     const complaints = { pauseAt: '0.1%', categories: ['marketing'] }
-    const site = await createSite(t, { policy: { version: 1, limits: [], complaints }, config: { pools } })
+    // Nothing listens there: their metrics are told all the same.
+    const engines = { queue: 'amqp://guest:guest@127.0.0.1:9', deliveryLog: 'cassandra://127.0.0.1:9/sluice' }
+    const site = await createSite(t, {
+      policy: { version: 1, limits: [], complaints },
+      config: { pools, ...engines },
+    })
     await site.start()
     const { ask, query } = await startPrometheus(t, { target: site.url, rulesFile, interval: '1s' })
 
