@@ -244,17 +244,22 @@ test('files are chosen by path, company and engines, the largest first', () => {
   assert.deepEqual(choose(tree, { only: ['stores'], unit: false }).engines, ['redis'])
 })
 
-test('small files share a process, unless one of them or a helper starts, serves, measures or changes something', () => {
+test('small files share a process, unless one of them or a helper starts, measures or changes something', () => {
   write({
     'packages/a/test/one.test.ts': `import './helper.ts'`,
     'packages/a/test/helper.ts': '',
-    'packages/a/test/two.test.ts': '// process.env.X = 1 is but told of',
-    'packages/a/test/serves.test.ts': `import './server.ts'`,
-    'packages/a/test/server.ts': `createServer().${'listen'}(0)`,
+    'packages/a/test/two.test.ts': `// process.env.X = 1 is but told of
+      import { runs } from './in-process.ts'
+      runs(${'process'}.env.RUNS === '1').before()`,
+    'packages/a/test/in-process.ts': 'export const runs = () => ({ before: () => {} })',
+    'packages/a/test/measures.test.ts': `import './clock.ts'`,
+    'packages/a/test/clock.ts': `${'performance'}.now()`,
     'packages/a/test/changes.test.ts': `${'process'}.env.X = '1'`,
     'packages/a/test/large.test.ts': `/* ${'x'.repeat(20_000)} */`,
   })
-  const files = ['large', 'serves', 'two', 'changes', 'one'].map((name) => `packages/a/test/${name}.test.ts`)
-  const [large, serves, two, changes, one] = files as [string, string, string, string, string]
-  assert.deepEqual(groupsOf(readTree(root), files), [[large], [serves], [one, two], [changes]])
+  const files = ['large', 'measures', 'two', 'changes', 'one'].map(
+    (name) => `packages/a/test/${name}.test.ts`,
+  )
+  const [large, measures, two, changes, one] = files as [string, string, string, string, string]
+  assert.deepEqual(groupsOf(readTree(root), files), [[large], [measures], [one, two], [changes]])
 })

@@ -14,7 +14,7 @@ import type { TestContext } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { stringify } from 'yaml'
-import type { HttpRule, Stall, SunkRequest } from './sinks/http.ts'
+import type { HttpRule, StampClock, SunkRequest } from './sinks/http.ts'
 import type { SmtpRule, SunkMail } from './sinks/smtp.ts'
 
 const launcher = fileURLToPath(new URL('../bin/sluice.js', import.meta.url))
@@ -226,7 +226,7 @@ async function freePort(): Promise<number> {
 interface Kinds {
   readonly smtp: { readonly dump: { readonly mails: SunkMail[] }; readonly rule: SmtpRule }
   readonly http: {
-    readonly dump: { readonly requests: SunkRequest[]; readonly stalls: readonly Stall[] }
+    readonly dump: { readonly requests: SunkRequest[]; readonly clock: StampClock }
     readonly rule: HttpRule
   }
 }

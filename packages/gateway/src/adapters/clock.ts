@@ -9,7 +9,7 @@ export interface SystemClock extends Clock {
   aheadMs(): number
   /** Continues from where the previous process stopped. To be called before anything is measured. */
   continueFrom(line: TimeLine): void
-  /** The present position of the clock, for the next process. */
+  /** The present position of the clock, for the next process; its offset is exact, also where it is below a step. */
   line(): TimeLine
   /** Reports each step of the wall clock, in ms, within a second. */
   onStep(listener: (byMs: number) => void): () => void
@@ -51,12 +51,12 @@ export function createSystemClock({
     now,
     monotonic,
     aheadMs: look,
-    line: () => ({ at: now(), aheadMs: look() }),
+    line: () => ({ at: now(), aheadMs: wall() - now() }),
     continueFrom(line) {
       const wallNow = wall()
       const at = lineAt(wallNow, line)
       originMs = at - monotonic()
-      aheadMs = wallNow - at
+      aheadMs = Math.abs(wallNow - at) < stepMs ? 0 : wallNow - at
     },
     onStep(listener) {
       listeners.add(listener)

@@ -1,7 +1,8 @@
 /**
  * Continues the gateway's own time from process to process (docs/decisions/0017). A store holds instants of
- * this time, so a process begins where the one before left it; the state is saved when the wall clock steps,
- * every few seconds, and at the end.
+ * this time, so a process begins where the one before left it. The state is saved when the wall clock steps or is
+ * slewed, every few seconds, and at the end: a process that was killed had the exact offset of the wall clock, and the
+ * next one reads nothing but the wall clock and that offset.
  */
 import type { SystemClock } from '../adapters/clock.ts'
 import type { Clock, Store } from '../ports.ts'
@@ -9,6 +10,12 @@ import type { RuntimeContext } from './runtime-context.ts'
 
 /** After a kill, no recorded instant lies further than this beyond the saved time. Costs 10 s of one fsync. */
 const everyMs = 10_000
+const lookMs = 1_000
+/**
+ * An offset that has moved by this is saved. Windows are kept 20 ms longer than asked for: a wall clock that was set forward
+ * by more than that before a kill would make those that span the restart too short.
+ */
+const shiftMs = 5
 
 const isSystemClock = (clock: Clock): clock is SystemClock => 'continueFrom' in clock
 
@@ -21,15 +28,22 @@ export async function continueTimeLine(
   const onError = errorsOf('gateway')
   const line = await store.timeLine()
   if (line !== undefined) clock.continueFrom(line)
-  const keep = (): Promise<void> =>
-    store.keepTimeLine(clock.line()).catch((error) => onError('keep how time stands', error))
+  let kept = clock.line()
+  const keep = (): Promise<void> => {
+    kept = clock.line()
+    return store.keepTimeLine(kept).catch((error) => onError('keep how time stands', error))
+  }
   const forget = clock.onStep((byMs) => {
     log.warn({ event: 'clock.stepped', byMs, aheadMs: clock.aheadMs() })
     void keep()
   })
   let disarm: (() => void) | undefined
+  const look = async (): Promise<void> => {
+    const { at, aheadMs } = clock.line()
+    if (at - kept.at >= everyMs || Math.abs(aheadMs - kept.aheadMs) >= shiftMs) await keep()
+  }
   const beat = (): void => {
-    disarm = clock.at(clock.now() + everyMs, () => void keep().finally(beat))
+    disarm = clock.at(clock.now() + lookMs, () => void look().finally(beat))
   }
   await keep()
   beat()

@@ -2,6 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createSystemClock, lineAt } from '../../src/adapters/clock.ts'
+import { continueTimeLine } from '../../src/composition/time-line.ts'
+import { createLog } from '../../src/log.ts'
+import type { TimeLine } from '../../src/ports.ts'
 
 const hour = 3_600_000
 const start = Date.UTC(2026, 10, 21, 12)
@@ -68,6 +71,51 @@ test('the clock continues across processes: the offset of the wall clock stays, 
   assert.equal(setBackMeanwhile.clock.now(), start + 10_000, 'it goes on where it was')
   assert.equal(setBackMeanwhile.clock.aheadMs(), hour - 5 * hour + 2_000)
   assert.equal(lineAt(start, { at: start - 1, aheadMs: 0 }), start)
+})
+
+test('a wall clock that was slewed by less than a step does not move the time of the next process', () => {
+  const { machine, pass, clock } = setUp()
+  pass(10_000)
+  machine.wallMs += 100
+  const line = clock.line()
+  assert.deepEqual(line, { at: start + 10_000, aheadMs: 100 })
+  const next = setUp(machine.wallMs + 2_000)
+  next.clock.continueFrom(line)
+  assert.deepEqual([next.clock.now(), next.clock.aheadMs()], [start + 12_000, 0])
+  // And the one behind that.
+  const last = setUp(machine.wallMs + 3_000)
+  last.clock.continueFrom(next.clock.line())
+  assert.equal(last.clock.now(), start + 13_000)
+})
+
+test('how the wall clock stands is saved every ten seconds, and within a second where it moved by 5 ms', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
+  const { pass, machine, clock } = setUp()
+  const saved: TimeLine[] = []
+  const store = {
+    timeLine: async () => undefined,
+    keepTimeLine: async (line: TimeLine) => void saved.push(line),
+  }
+  const log = createLog({ level: 'silent' })
+  const errorsOf = () => (_: string, error: unknown) => assert.fail(error as Error)
+  const stop = await continueTimeLine({ clock, log, errorsOf }, store)
+  const second = async (): Promise<void> => {
+    pass(1_000)
+    t.mock.timers.tick(1_000)
+    for (let turn = 0; turn < 5; turn += 1) await Promise.resolve()
+  }
+  for (let n = 0; n < 9; n += 1) await second()
+  assert.deepEqual(saved, [{ at: start, aheadMs: 0 }])
+  await second()
+  assert.deepEqual(saved.at(-1), { at: start + 10_000, aheadMs: 0 })
+  machine.wallMs += 4
+  await second()
+  assert.equal(saved.length, 2)
+  machine.wallMs += 4
+  await second()
+  assert.deepEqual(saved.at(-1), { at: start + 12_000, aheadMs: 8 })
+  await stop()
+  assert.equal(saved.length, 4)
 })
 
 test('a timer waits for its duration, whatever the wall clock does', async () => {

@@ -4,7 +4,7 @@
  * `marginMs` longer, admit given what had arrived before.
  */
 
-import type { Stall } from '../sinks/http.ts'
+import type { StampClock } from '../sinks/http.ts'
 
 export interface Allowed {
   readonly max: number
@@ -45,11 +45,11 @@ export function overfullText(instants: Iterable<readonly number[]>, limit: Allow
   return `windows over end between ${first} and ${last}, too early by ${(-leastMs).toFixed(0)} ms at most`
 }
 
-/** The longest stalls of the clock of the test, as a text. */
-export function stallsText(stalls: readonly Stall[]): string {
+/** How even the clock of the provider's process ran, as a text. */
+export function clockText({ stalls, wallShiftMs }: StampClock): string {
   const longest = stalls.toSorted((a, b) => b.ms - a.ms).slice(0, 3)
   const texts = longest.map(({ at, ms }) => `${ms.toFixed(0)} ms until ${new Date(at).toISOString()}`)
-  return `${stalls.length} stalls of the provider's process above 20 ms${texts.length > 0 ? `: ${texts.join(', ')}` : ''}`
+  return `${stalls.length} stalls of the provider's process above 20 ms${texts.length > 0 ? `: ${texts.join(', ')}` : ''}; the wall clock moved by ${wallShiftMs.toFixed(0)} ms`
 }
 
 /** The shortest span of `max + 1` arrivals, minus the window: what is left of the margin. */

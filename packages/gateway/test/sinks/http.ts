@@ -59,18 +59,31 @@ export interface Stall {
 
 const now = (): number => performance.timeOrigin + performance.now()
 
-/** Stalls of this process so far, as far as they last longer than 20 ms. Keeps a timer for as long as the process lives. */
-function watchStalls(): readonly Stall[] {
+/** How even the clock of the stamps ran. */
+export interface StampClock {
+  /** The stalls above 20 ms. */
+  readonly stalls: readonly Stall[]
+  /** By how much the wall clock of the machine moved against the stamps, which never step, ms. */
+  readonly wallShiftMs: number
+}
+
+/** Watches the clock of this process. Keeps a timer for as long as the process lives. */
+function watchClock(): () => StampClock {
   const everyMs = 5
   const stalls: Stall[] = []
   let last = now()
+  const shift = { least: 0, most: 0 }
+  const before = Date.now() - last
   setInterval(() => {
     const at = now()
     const ms = at - last - everyMs
     if (ms > 20) stalls.push({ at, ms })
     last = at
+    const moved = Date.now() - at - before
+    shift.least = Math.min(shift.least, moved)
+    shift.most = Math.max(shift.most, moved)
   }, everyMs).unref()
-  return stalls
+  return () => ({ stalls, wallShiftMs: shift.most - shift.least })
 }
 
 export async function createHttpSink(
@@ -166,11 +179,11 @@ function flood(response: ServerResponse): void {
 if (import.meta.main) {
   const sink = await createHttpSink({ port: Number(process.argv[2] ?? 0) })
   const say = (value: unknown): void => void process.stdout.write(`${JSON.stringify(value)}\n`)
-  const stalls = watchStalls()
+  const clock = watchClock()
   say({ port: sink.port })
   for await (const line of createInterface({ input: process.stdin })) {
     const [order, ...rest] = line.split(' ')
-    if (order === 'dump') say({ requests: sink.requests, connections: sink.connections, stalls })
+    if (order === 'dump') say({ requests: sink.requests, connections: sink.connections, clock: clock() })
     else if (order === 'clear') say({ cleared: sink.requests.splice(0).length })
     else if (order === 'rules') {
       sink.rules = JSON.parse(rest.join(' ')) as HttpRule[]

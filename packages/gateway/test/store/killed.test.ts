@@ -19,16 +19,19 @@ const child = fileURLToPath(new URL('./killed-writer.ts', import.meta.url))
 const clock = stillClock(epoch)
 const open = (path: string): SqliteStore => createSqliteStore({ path, clock })
 
+/** Kills of a process that writes small values. */
+const kills = Number(process.env.SLUICE_KILLS ?? 10)
+
 describe('a killed process', () => {
-  it('loses no resolved commit, in 20 kills', {
-    timeout: 120_000,
+  it(`loses no resolved commit, in ${kills} kills`, {
+    timeout: kills * 6_000,
   }, async () => {
     const seed = Number(process.env.SLUICE_SEED ?? 1)
     console.log(`SLUICE_SEED=${seed}`)
     const next = seeded(seed)
     const path = join(folder, 'killed.db')
     const resolved = new Map<string, Status>()
-    for (let run = 0; run < 20; run += 1) {
+    for (let run = 0; run < kills; run += 1) {
       await writeUntilKilled(path, run, next() * 100, resolved)
       clock.set(Date.now() + 1_000)
       const store = open(path)
@@ -48,7 +51,7 @@ describe('a killed process', () => {
       assert.ok((await countListed(store, { recipient: 'user-1' })) >= resolved.size)
       await store.close()
     }
-    console.log(`${resolved.size} notifications over 20 kills`)
+    console.log(`${resolved.size} notifications over ${kills} kills`)
   })
 
   it('loses no resolved value of megabytes and keeps no part of an unresolved one, in 8 kills', {
