@@ -47,8 +47,10 @@ export interface FleetComplaints {
 }
 
 const everyMs = 1_000
-/** Rests are at least this many times as long as the readings. */
+/** Rests are at least this many times as long as the shorter of the last two readings: one that met a busy machine is none. */
 const restShare = 10
+/** Readings that stay slow still find complaints within this. */
+const restMsMax = 10_000
 /** Complaints that are read at once. */
 const pageMax = 1_000
 
@@ -126,10 +128,14 @@ export function createFleetComplaints(options: FleetComplaintsOptions): FleetCom
     every(read) {
       let isOpen = true
       let disarm = clock.at(clock.now() + everyMs, again)
+      let beforeMs = 0
       function again(): void {
         const beganAt = clock.monotonic()
         void read().finally(() => {
-          const restMs = Math.max(everyMs, restShare * (clock.monotonic() - beganAt))
+          const tookMs = clock.monotonic() - beganAt
+          const wishedMs = restShare * Math.min(tookMs, beforeMs)
+          const restMs = Math.min(Math.max(everyMs, wishedMs), restMsMax)
+          beforeMs = tookMs
           if (isOpen) disarm = clock.at(clock.now() + restMs, again)
         })
       }
