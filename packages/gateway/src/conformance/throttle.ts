@@ -214,6 +214,22 @@ export function exerciseThrottle(
       assert.equal(await state.placeOf('acme', waiting!), at)
     })
 
+    it('puts a second turn of an entry back when its first one is long over', async () => {
+      const { state, until } = await open(perTenant('1/10s'))
+      const [, waiting, behind] = some(3)
+      const { places } = await pass(state, [some(1)[0]!, waiting!, behind!])
+      const at = places[1]!.at
+      await until(at)
+      await turn(state, [waiting!])
+      await state.putBack('acme', [{ ...waiting!, at }])
+      await until(at + 9 * second)
+      assert.deepEqual(await turn(state, [waiting!]), [{ passed: true, at }])
+      await until(places[2]!.at)
+      assert.deepEqual(await turn(state, [behind!]), [{ passed: true, at: places[2]!.at }])
+      await state.putBack('acme', [{ ...waiting!, at }])
+      assert.equal(await state.placeOf('acme', waiting!), at)
+    })
+
     it('keeps the turn of an entry counted that was put back and leaves because its turn is on record', async () => {
       const { state, until } = await open(perTenant('1/10s'))
       const [, waiting, behind] = some(3)

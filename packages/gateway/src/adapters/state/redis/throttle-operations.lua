@@ -11,6 +11,17 @@ local function rememberTurn(module, id, t)
   call('HSET', key, field, pack('>I6', t), 'D', cmsgpack.pack(turned))
 end
 
+-- Forgets a turn that is put back. Left in the order, it would end the memory of the next turn of the same entry.
+local function forgetTurn(module, id)
+  local field = 'd' .. module.number .. ':' .. id
+  local turned = cmsgpack.unpack(call('HGET', key, 'D'))
+  for index = #turned, 1, -1 do
+    if turned[index][2] == field then table.remove(turned, index) end
+  end
+  call('HDEL', key, field)
+  call('HSET', key, 'D', cmsgpack.pack(turned))
+end
+
 local function turnedOf(module, id)
   local packed = module and call('HGET', key, 'd' .. module.number .. ':' .. id)
   if packed then return (unpack('>I6', packed)) end
@@ -64,7 +75,7 @@ local function putBack(name, id, t)
   if turnedOf(module, id) ~= t or entryOf(module, id) then return end
   local arrival = arrivalAt(module, t)
   if not arrival then return end
-  call('HDEL', key, 'd' .. module.number .. ':' .. id)
+  forgetTurn(module, id)
   stand(module, id, arrival, t)
   insert(module.places, t)
 end
