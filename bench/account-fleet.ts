@@ -70,13 +70,18 @@ async function startFleet(
 async function rates(): Promise<Line> {
   const fleet = await startFleet(accounts, 12_000)
   const from = machineMs()
-  await sleep(1_000 * Math.max(36, seconds))
+  await sleep(1_000 * Math.max(45, seconds))
   const to = machineMs()
   await fleet.close()
   const over = fleet.over()
   const shares = accounts.map(({ id, rate }) => {
-    const may = Math.min(...rate.map(parseWindow).map(({ max, windowMs }) => max / windowMs)) * (to - from)
-    return { rate: rate.join(' and '), share: fleet.between(id, from, to) / may }
+    // Whole windows from a first call on: an account of ten seconds makes all its calls at the beginning of each.
+    const windows = rate.map(parseWindow)
+    const longestMs = Math.max(...windows.map(({ windowMs }) => windowMs))
+    const begin = fleet.firstSince(id, from) ?? to
+    const lengthMs = Math.max(1, Math.floor((to - begin) / longestMs)) * longestMs
+    const may = Math.min(...windows.map(({ max, windowMs }) => max / windowMs)) * lengthMs
+    return { rate: rate.join(' and '), share: fleet.between(id, begin, begin + lengthMs) / may }
   })
   return {
     text: `${over.length} windows over; used ${shares.map(({ rate, share }) => `${percent(share)} of ${rate}`).join(', ')}`,

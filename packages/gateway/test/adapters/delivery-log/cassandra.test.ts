@@ -12,6 +12,8 @@ import { form, run } from '../../../src/cli/explain.ts'
 import { exerciseDeliveryLog } from '../../../src/conformance/delivery-log.ts'
 import type { DeliveryLog } from '../../../src/ports/delivery-log.ts'
 import { temporaryFolder } from '../../config/folder.ts'
+import { certificate } from '../../sinks/certificate.ts'
+import { startTlsProxy } from '../../sinks/tls-proxy.ts'
 import { startProxy } from '../../store/postgres/proxy.ts'
 
 const keepMs = 90 * 86_400_000
@@ -96,6 +98,22 @@ describe('the delivery log in Cassandra', needs('cassandra'), () => {
     await assert.rejects(frozen.write([]), /closed/)
     proxy.cutAll()
     await connecting
+  })
+
+  test('with TLS only a certificate that holds is spoken to', async (t) => {
+    const secure = await startTlsProxy(node)
+    t.after(secure.close)
+    const nodes = [secure.node]
+    const trusting = { ...address, nodes, tls: { ca: certificate } }
+    assert.match(await lookAtCassandra(trusting), /its tables are there$/)
+    assert.ok(secure.secured() > 0)
+    await assert.rejects(lookAtCassandra({ ...address, nodes, tls: {} }), {
+      code: 'INVALID_CONFIG',
+      message: /does not serve: .*self-signed certificate/,
+    })
+    const secured = createCassandraLog({ address: trusting, keepMs, clock: { now: Date.now } })
+    t.after(() => secured.close())
+    assert.deepEqual(await secured.notification('none'), undefined)
   })
 
   test('sluice explain --log shows what is logged of a notification, and says where there is nothing', async (t) => {

@@ -9,8 +9,11 @@ import { needs } from '../../../../../scripts/services/needs.ts'
 import { createSystemClock } from '../../../src/adapters/clock.ts'
 import { createRabbitmqQueues, queueOf } from '../../../src/adapters/queue/rabbitmq.ts'
 import type { RabbitmqAddress } from '../../../src/adapters/queue/rabbitmq-client.ts'
+import { lookAtRabbitmq } from '../../../src/adapters/queue/rabbitmq-look.ts'
 import { exerciseOutgoingQueues } from '../../../src/conformance/outgoing.ts'
 import type { OutgoingMessage, OutgoingQueues } from '../../../src/ports/outgoing.ts'
+import { certificate } from '../../sinks/certificate.ts'
+import { startTlsProxy } from '../../sinks/tls-proxy.ts'
 import { type LossyProxy, startProxy } from '../../store/postgres/proxy.ts'
 
 const clock = createSystemClock()
@@ -61,6 +64,23 @@ describe('the queues of the tenants on RabbitMQ', needs('rabbitmq'), async () =>
     cut: proxy.cutAll,
     until,
   }))
+
+  test('with TLS only a certificate that holds is spoken to, and a login that is refused is told', async (t) => {
+    const secure = await startTlsProxy(new URL(direct).host)
+    t.after(secure.close)
+    const address = { ...addressOf(direct), nodes: [secure.node] }
+    const trusting = { ...address, tls: { ca: certificate } }
+    assert.match(await lookAtRabbitmq(trusting), /may log in$/)
+    assert.equal(secure.secured(), 1)
+    await assert.rejects(lookAtRabbitmq({ ...address, tls: {} }), {
+      code: 'INVALID_CONFIG',
+      message: /does not serve: self-signed certificate/,
+    })
+    await assert.rejects(lookAtRabbitmq({ ...trusting, password: 'wrong' }), {
+      code: 'INVALID_CONFIG',
+      message: /ACCESS_REFUSED/,
+    })
+  })
 
   async function onChannel<T>(run: (channel: Channel) => Promise<T>): Promise<T> {
     const channel = await operator.acquire()

@@ -159,6 +159,12 @@ export class Fleet {
     })
   }
 
+  /** The instant of the first call of an account since another one. */
+  firstSince(id: string, from: number): number | undefined {
+    const later = (this.calls.get(id) ?? []).filter((at) => at >= from)
+    return later.length === 0 ? undefined : Math.min(...later)
+  }
+
   /** The calls of an account between two instants. */
   between(id: string, from: number, to: number): number {
     return (this.calls.get(id) ?? []).filter((at) => at >= from && at < to).length
