@@ -33,7 +33,7 @@ export interface LimitsWait {
  * answer it is one, and doubles with each round: what is not answered in the middle of a round comes behind the others.
  * New notifications of these tenants wait behind, so that fewer would be decided than are accepted meanwhile.
  */
-const togetherMax = 512
+const togetherMax = 64
 /** Time between two tries while the server does not answer, ms. */
 const retryMs = 100
 

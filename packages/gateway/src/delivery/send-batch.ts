@@ -43,6 +43,25 @@ export interface SendBatchesOptions {
  */
 export type SendBatch = (attempts: readonly Attempt[]) => Promise<number>
 
+/**
+ * Attempts that are fired together. An answer of the limits permits its call for a few milliseconds, and one that waits
+ * for a hundred others over a network is too old.
+ */
+const firedTogether = 32
+
+interface FiredPart {
+  readonly attempts: readonly Attempt[]
+  /** Taken before the limits were asked. */
+  readonly firedAt: number
+  readonly firings: Awaited<ReturnType<RecipientLimiter['fire']>>
+}
+
+/** Attempts of which the limits were not asked, or did not answer. */
+interface FailedPart {
+  readonly attempts: readonly Attempt[]
+  readonly error: unknown
+}
+
 /** Content after which a batch yields the event loop: a megabyte takes some milliseconds to write to a socket. */
 const sliceBytes = 2 ** 20
 
@@ -52,11 +71,8 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
   const check = createSendChecks({ rules, ledger, recipients, contents, clock, endpoints, retries })
 
   async function send(attempts: readonly Attempt[]): Promise<number> {
-    const { changes } = recipients
-    const version = rules.policyVersion()
+    const checked = { changes: recipients.changes, version: rules.policyVersion() }
     let batch: CheckedBatch
-    let firings: Awaited<ReturnType<RecipientLimiter['fire']>>
-    let firedAt: number
     let until: number
     try {
       batch = await check(attempts)
@@ -67,16 +83,50 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
       const begun = answer instanceof Promise ? await answer : answer
       keepBegun(ready, begun)
       until = begun.until
-      firedAt = clock.now()
-      firings = ready.length === 0 ? [] : await limiter.fire(ready)
     } catch (error) {
       return giveUp(attempts, error)
     }
     follow(batch)
+    const parts = Array.from({ length: Math.ceil(batch.ready.length / firedTogether) }, (_, index) =>
+      fire(batch.ready.slice(index * firedTogether, (index + 1) * firedTogether)),
+    )
+    let late = 0
+    let failed: { readonly error: unknown } | undefined
+    // In their order, so that those of one recipient leave in it.
+    for (const part of parts) {
+      const fired = await part
+      try {
+        late +=
+          'error' in fired
+            ? await giveUp(fired.attempts, fired.error)
+            : await sendFired(fired, until, checked)
+      } catch (error) {
+        failed ??= { error }
+      }
+    }
+    endpoints.look(clock.now())
+    if (failed !== undefined) throw failed.error
+    return late
+  }
+
+  async function fire(attempts: readonly Attempt[]): Promise<FiredPart | FailedPart> {
+    const firedAt = clock.now()
+    try {
+      return { attempts, firedAt, firings: await limiter.fire(attempts) }
+    } catch (error) {
+      return { attempts, error }
+    }
+  }
+
+  /** Sends those that the limits have admitted; returns how many of them had a right or an answer too old for the call. */
+  async function sendFired(
+    { attempts, firedAt, firings }: FiredPart,
+    until: number,
+    { changes, version }: { readonly changes: number; readonly version: string },
+  ): Promise<number> {
     let sentBytes = 0
     let late = 0
-    for (let index = 0; index < batch.ready.length; index += 1) {
-      const attempt = batch.ready[index]!
+    for (const [index, attempt] of attempts.entries()) {
       const firing = firings[index]!
       const { fired, at } = firedInTime(firing, clock.now())
       const isBehind = fired && !inFlightSends.isEmpty && inFlightSends.isBehind(attempt, at)
@@ -100,7 +150,6 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
       sentBytes = 0
       await new Promise<void>((resolve) => clock.soon(resolve))
     }
-    endpoints.look(clock.now())
     return late
   }
 

@@ -344,3 +344,21 @@ test('a notification whose recipient another process has changed is not called b
   assert.deepEqual([reads, stage.calls.length], [2, 0])
   assert.deepEqual((await stage.last('x')).slice(0, 2), ['suppressed', 'opted_out'])
 })
+
+test('those that the limits have let go are sent while the others of their batch are still asked about', async (t) => {
+  let asked = 0
+  const stage = await createStage(t, {
+    started: false,
+    // A server that answers part after part, 15 ms each: the answer for the first would be too old at the last.
+    async whileFiring() {
+      asked += 1
+      await stage.wait(asked * 15)
+    },
+  })
+  await stage.queue(...Array.from({ length: 96 }, (_, n) => queued(`n${n}`)))
+  stage.start()
+  await stage.runFor(second)
+  assert.equal(stage.calls.length, 96)
+  assert.equal(stage.fired.length, 3, 'nobody is asked about twice')
+  assert.deepEqual([...new Set(stage.calls.map(({ at }) => at))], [15, 30, 45])
+})

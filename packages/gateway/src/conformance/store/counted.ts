@@ -97,4 +97,25 @@ export function countedNotifications(test: Test): void {
     assert.deepEqual(ids((await store.counted(query)).items), ids([due, waiting]))
     assert.deepEqual(ids(await store.admissions(query)), ids([due]))
   })
+
+  test('answers each of many recipients who are asked for at once: with nothing, with few and with many notifications', async (store) => {
+    const of = (recipient: string, count: number) =>
+      Array.from({ length: count }, () => someNotification({ to: { id: recipient } }))
+    const [few, many, other] = [of('few', 3), of('many', 60), of('few', 2)]
+    const elsewhere = other.map((each) => ({ ...each, tenant: 'other' }))
+    for (const accept of [few, many, elsewhere]) await must(store, { accept })
+    const nobody = Array.from({ length: 100 }, (_, n) => ({ tenant: 'acme', recipient: `nobody-${n}` }))
+    const asked = [{ tenant: 'acme', recipient: 'few' }, ...nobody, { tenant: 'other', recipient: 'few' }]
+    const since = epoch - 60_000
+    const read = async (key: { readonly tenant: string; readonly recipient: string }) =>
+      (await store.counted({ ...key, since, limit: 1_000 })).items
+    const [known, ...unknown] = await Promise.all([
+      read({ tenant: 'acme', recipient: 'many' }),
+      ...asked.map(read),
+    ])
+    assert.deepEqual(ids(known!), ids(many))
+    assert.deepEqual(ids(unknown[0]!), ids(few))
+    assert.deepEqual(ids(unknown.at(-1)!), ids(elsewhere))
+    assert.deepEqual(unknown.slice(1, -1).flat(), [])
+  })
 }

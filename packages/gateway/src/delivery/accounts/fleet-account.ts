@@ -68,7 +68,7 @@ export class FleetAccount implements AccountState {
     const marginMs = options.marginMs ?? policy.marginMs
     this.windows = options.windows.map((window) => ({ ...window, windowMs: window.windowMs + marginMs }))
     this.#core = new PooledAccount(options, { ...policy, keep: undefined })
-    this.#tokens = new FleetTokens(marginMs)
+    this.#tokens = new FleetTokens(marginMs, options.windows.length > 0)
     this.#concurrency = options.concurrencyMax
     this.long = FleetLongUse.of(options.windows, marginMs, policy.keep && (() => policy.keep!(this)))
   }

@@ -33,10 +33,13 @@ export class FleetTokens {
   #late = 0
   #lateAsked = 0
   readonly #slackMs: number
+  /** False for an account without windows: its tokens bound the calls under way, and it does not matter when a call leaves. */
+  readonly #hasWindows: boolean
 
   /** @param marginMs the time by which the windows are kept longer */
-  constructor(marginMs: number) {
+  constructor(marginMs: number, hasWindows: boolean) {
     this.#slackMs = Math.max(lateMsMax, marginMs / 2)
+    this.#hasWindows = hasWindows
   }
 
   get inHand(): number {
@@ -87,6 +90,7 @@ export class FleetTokens {
   take(now: number): number {
     if (this.#count > 0) this.#count -= 1
     else this.#critical -= 1
+    if (!this.#hasWindows) return now
     // Calls of one instant have tokens of one slot.
     let takenAt = now
     let calls = this.#open.get(takenAt)
@@ -108,6 +112,11 @@ export class FleetTokens {
 
   /** Gives the token of a call back that is not made; true if it is in hand again. */
   undo(takenAt: number, now: number): boolean {
+    if (!this.#hasWindows) {
+      if (now >= this.#until || this.#isProbe) return false
+      this.#count += 1
+      return true
+    }
     const calls = this.#open.get(takenAt)
     if (calls === undefined) return false
     const { slot } = calls
@@ -138,6 +147,7 @@ export class FleetTokens {
 
   /** Counts a call that was written later than its slot. */
   move(takenAt: number, later: number): void {
+    if (!this.#hasWindows) return
     const calls = this.#open.get(takenAt)
     if (calls !== undefined && later < calls.until + this.#slackMs) return
     if (calls?.slot !== undefined && !calls.isMoving) this.#giveBack(calls.slot, 1)

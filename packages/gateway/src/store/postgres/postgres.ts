@@ -17,6 +17,7 @@ import { type Connection, connect, createReadPool, type Db } from './connection.
 import { createDigestReads } from './digest-reads.ts'
 import { createErasures } from './erasures.ts'
 import { createFeedback } from './feedback.ts'
+import { gatherReads } from './gathered-reads.ts'
 import { createIntake } from './intake.ts'
 import { createJobReads, isJobKind } from './job-reads.ts'
 import { createLeftToBroker } from './left-to-broker.ts'
@@ -156,6 +157,8 @@ function storeOf(opened: Opened): Store {
     })
   }
 
+  const readOne = gatherReads({ read: readRecipients })
+
   return {
     unsettled,
     isVersioned: !alone,
@@ -204,9 +207,9 @@ function storeOf(opened: Opened): Store {
 
     async recipient(tenant, recipient) {
       if (!isText(recipient)) return undefined
-      return (await readRecipients([{ tenant, recipient }]))[0]
+      return readOne({ tenant, recipient })
     },
-    recipients: readRecipients,
+    recipients: async (keys) => (keys.length === 1 ? [await readOne(keys[0]!)] : readRecipients(keys)),
     mayHave: () => true,
 
     async claimDue(until, limit, without = []) {

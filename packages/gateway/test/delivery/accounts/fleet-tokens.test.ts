@@ -10,7 +10,7 @@ const slot = 50
 const until = 1_020
 
 function tokensOf(count: number): FleetTokens {
-  const tokens = new FleetTokens(20)
+  const tokens = new FleetTokens(20, true)
   tokens.give(grant(count), slot, until, false)
   return tokens
 }
@@ -26,7 +26,7 @@ describe('tokens of a slot', () => {
   })
 
   it('for critical notifications are not for others', () => {
-    const tokens = new FleetTokens(20)
+    const tokens = new FleetTokens(20, true)
     tokens.give(grant(1), slot, until, true)
     assert.ok(!tokens.has(1_000, false))
     assert.ok(tokens.has(1_000, true))
@@ -77,5 +77,18 @@ describe('tokens of a slot', () => {
     const tokens = tokensOf(1)
     assert.ok(tokens.undo(tokens.take(1_010), 1_015))
     assert.ok(tokens.has(1_019, false))
+  })
+
+  it('of an account without windows permit a call however late it leaves, and count nowhere', () => {
+    const tokens = new FleetTokens(20, false)
+    tokens.give(grant(2), slot, until, false)
+    const takenAt = tokens.take(1_010)
+    assert.equal(tokens.renew(takenAt, until + 500), takenAt)
+    assert.equal(tokens.overdueAt(), undefined)
+    tokens.move(takenAt, until + 500)
+    assert.deepEqual(tokens.tell(1_019), { late: 0, back: [] })
+    assert.ok(tokens.undo(takenAt, 1_015), 'the call may be made by another notification')
+    assert.equal(tokens.inHand, 2)
+    assert.equal(tokens.expire(until), 2, 'tokens in hand are given back: others may want them')
   })
 })

@@ -79,10 +79,10 @@ interface LimitQuestion extends LimitCall {
   added: readonly Reply[]
 }
 
+/** A question waits so much longer at most while its subject is filled, be it again and again, ms. */
+const fillsMs = 2_000
 /** Pauses before the next question, while another process fills a subject or newcomers are held up, ms. */
 const pausesMs = [5, 10, 20] as const
-/** A fill goes on when nobody waits for it, ms. */
-const fillDeadlineMs = 2_000
 /**
  * An id that no limit counts keeps an empty value for a day, so that a recipient without notifications is known. No
  * notification has it.
@@ -161,6 +161,7 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
     const { subject, hasRules = false, token = newToken(), deadlineMs = redis.deadlineMs } = call
     let begun = generation
     let endsAt = clock.monotonic() + deadlineMs
+    const givesUpAt = endsAt + fillsMs
     for (let tries = 0; ; tries += 1) {
       if (begun !== generation && hasRules) throw new RulesReplaced()
       begun = generation
@@ -175,8 +176,15 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
         continue
       }
       // Told to fill it while a fill is under way here: that one has lost its claim, with all that was in Redis.
-      const wait = reply[1] === 1 ? fill(subject, token) : (filling.get(subject.key) ?? sleep(pauseMs))
-      if (!(await isOverBy(clock, endsAt, wait))) throw unavailable(subject.key, 'it is being filled')
+      const own = reply[1] === 1 ? fill(subject, token) : filling.get(subject.key)
+      if (own === undefined) {
+        if (!(await isOverBy(clock, endsAt, sleep(pauseMs))))
+          throw unavailable(subject.key, 'it is being filled')
+        continue
+      }
+      // A record that takes its time is no fault of the server, and beside other work it takes longer than this does.
+      if (!(await isOverBy(clock, givesUpAt, own))) throw unavailable(subject.key, 'it is being filled')
+      endsAt = clock.monotonic() + deadlineMs
     }
   }
 
@@ -209,30 +217,33 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
 
   /** Fills a subject once: the token is that of the question that was told to. */
   function fill(subject: Subject, token: string): Promise<void> {
-    const work = filled(subject, token).finally(() => {
-      if (filling.get(subject.key) === work) filling.delete(subject.key)
-    })
+    const work = factsOf(subject, token)
+      .then((facts) => restore(subject, token, facts))
+      .finally(() => {
+        if (filling.get(subject.key) === work) filling.delete(subject.key)
+      })
     work.catch((error: unknown) => onError('fill the limits of a subject', error))
     filling.set(subject.key, work)
     return work
   }
 
-  async function filled(subject: Subject, token: string): Promise<void> {
-    let facts: RecoveredSubject
-    let begun: number
+  async function factsOf(subject: Subject, token: string): Promise<RecoveredSubject> {
     try {
-      do {
+      for (;;) {
         // Facts that were read under other rules are dropped and read again.
-        begun = generation
-        const read = recover(subject)
-        facts = read instanceof Promise ? await read : read
-      } while (begun !== generation)
+        const begun = generation
+        const facts = await recover(subject)
+        if (begun === generation) return facts
+      }
     } catch (error) {
       // The next question need not wait until this fill is given up.
       const call = { operation: 'give up', subject }
       void send(call, newToken(), [...unasked(''), token], redis.deadlineMs).catch(() => undefined)
       throw error
     }
+  }
+
+  async function restore(subject: Subject, token: string, facts: RecoveredSubject): Promise<void> {
     const { fingerprints, waitlist, isOutdated = false } = facts
     const known = new Set(facts.entries.map(({ id }) => id))
     const entries =
@@ -241,7 +252,6 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
       operation: 'fill',
       subject,
       token: newToken(),
-      deadlineMs: fillDeadlineMs,
       own: [
         token,
         JSON.stringify(waitlist.filter((id) => !known.has(id))),

@@ -9,6 +9,7 @@ import { createClient } from '@redis/client'
 import { SluiceError } from '../../../errors.ts'
 import type { Registrations } from '../../../ports/limiter.ts'
 import type { Clock } from '../../../ports.ts'
+import { RoundWindow } from './round-window.ts'
 import { type Script, scripts } from './scripts.ts'
 
 /** Certificates in PEM. */
@@ -99,11 +100,6 @@ interface Standing {
   readonly errorMs: number
 }
 
-/**
- * Questions that are sent and not answered, at most: some 20 ms of the server's time. Were all questions of a busy process
- * sent at once, the last ones would be late by their number, and the server would count as away while it answers.
- */
-const inFlightMax = 256
 const roundMax = 128
 /** A round that stays unanswered for so long at least ends the connection, ms: a fill of a long record takes as long. */
 const silenceMinMs = 2_000
@@ -131,6 +127,7 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
   let registering: Promise<Standing> | undefined
   let waiting: Pending[] = []
   let inFlight = 0
+  const roundWindow = new RoundWindow(deadlineMs)
   /** The instant of `performance.now` of the last answers. */
   let answeredAt = Number.NEGATIVE_INFINITY
   let isClosed = false
@@ -246,10 +243,10 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
 
   function startRound(): void {
     const open = waiting.filter(({ isOver }) => !isOver)
-    const questions = open.splice(0, Math.min(roundMax, inFlightMax - inFlight))
+    const questions = open.splice(0, Math.max(0, Math.min(roundMax, roundWindow.size - inFlight)))
     waiting = open
     if (questions.length === 0) return
-    if (waiting.length > 0) setImmediate(startRound)
+    if (waiting.length > 0 && inFlight + questions.length < roundWindow.size) setImmediate(startRound)
     const ready = standing
     if (ready !== undefined && ready.epoch === client.socketEpoch && client.isReady) {
       void ask(ready, questions)
@@ -289,6 +286,7 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     const answers = questions.map((question) => send(argumentsOf(ready, question), question.script.inBytes))
     const [info, ...results] = await Promise.allSettled([send(['INFO', 'replication']), ...answers])
     inFlight -= questions.length
+    roundWindow.answered(questions.length, performance.now() - sentAt)
     if (waiting.length > 0) setImmediate(startRound)
     clearTimeout(silence)
     if (asked !== client || client.socketEpoch !== ready.epoch || info.status === 'rejected') {
@@ -309,7 +307,8 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     for (const [index, result] of results.entries()) {
       const question = questions[index]!
       if (result.status === 'fulfilled' && !isClock(result.value)) settle(question, undefined, result.value)
-      else if (result.status === 'fulfilled') needsClock = true
+      // One that came when its caller had given up says nothing of the clock.
+      else if (result.status === 'fulfilled') needsClock ||= question.overAt > answeredAt
       else if (isUnknownScript(result.reason)) needsScripts = true
       else settle(question, redirectionOf(result.reason) ?? unavailable(node, result.reason))
     }

@@ -164,6 +164,26 @@ for (const engine of engines)
       })
     })
 
+    it('waits for a record that takes longer than a question to Redis may take', async () => {
+      const { openState, prefix, now } = openLimits(engine)
+      const clock = createVirtualClock(1_000_000)
+      const monotonic = () => performance.now()
+      const state = openState({
+        redis: openRedis(engine, {
+          prefix,
+          clock: { ...clock, monotonic },
+          isVirtual: true,
+          deadlineMs: 400,
+        }),
+        clock: { now: clock.now, monotonic },
+        async recover() {
+          await sleep(900)
+          return { entries: [], fingerprints: [], waitlist: [] }
+        },
+      })
+      assert.equal((await reserve(state, '1')).at, now())
+    })
+
     it('resumes the subjects that it has paused when another one of the same call cannot be asked', async () => {
       const bob: Subject = { ...ada, key: 'acme/bob' }
       const { openState, now } = openLimits(engine)
