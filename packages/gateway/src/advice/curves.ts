@@ -69,7 +69,7 @@ export function fitCurve(curve: Curve, points: readonly CountPoint[], near?: Par
   return fits.reduce((best, fit) => (fit.logLikelihood > best.logLikelihood ? fit : best))
 }
 
-/** With the shape given, the first parameter is the ratio of what was counted to what a factor of 1 would give. */
+/** Returns parameters to start from: the shape as given, and the ratio of what was counted to what a factor of 1 would give. */
 function startOf(curve: Curve, points: readonly CountPoint[], shape: number): Parameters {
   const unit: Parameters = [1, shape]
   const counted = points.reduce((sum, { count }) => sum + count, 0)

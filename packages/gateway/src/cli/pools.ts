@@ -56,7 +56,7 @@ const backAt = ({ account }: Row): number =>
 const rowsOf = ({ pools }: PoolsAnswer): readonly Row[] =>
   pools.flatMap((pool) => pool.accounts.map((account) => ({ pool, account })))
 
-/** Which account is out and until when, in one sentence; `rows` are the accounts that are out. */
+/** Says in one sentence which account is out and until when; `rows` are the accounts that are out. */
 function outSentence(rows: readonly Row[], of: number, now: number): string {
   const [first] = [...rows].sort((a, b) => backAt(a) - backAt(b))
   if (first === undefined) return `No account is out: all ${of} carry their rate.`

@@ -46,7 +46,7 @@ export interface Config {
 }
 
 export interface HttpConfig {
-  /** Without keys a loopback address. @defaultValue 127.0.0.1 */
+  /** The address to listen on; without keys it must be a loopback address. @defaultValue 127.0.0.1 */
   readonly host: string
   /** 0 takes any free port. @defaultValue 8080 */
   readonly port: number

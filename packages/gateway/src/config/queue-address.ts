@@ -44,7 +44,7 @@ function readNode(written: string, port: number): string {
   return `${match[1]}:${match[2] ?? port}`
 }
 
-/** Without a name it is RabbitMQ's own virtual host, which is called `/`. */
+/** Reads the virtual host; an address without one means RabbitMQ's own, which is called `/`. */
 function readVhost(path: string): string {
   try {
     return path === '' ? '/' : decodeURIComponent(path)

@@ -45,7 +45,7 @@ export function createHeavyRequestPacer({
   let latestAt = Number.NEGATIVE_INFINITY
   /** The last request of a tenant that is not the latest. */
   let othersAt = Number.NEGATIVE_INFINITY
-  /** As many as there are requests. */
+  /** Wakes requests that wait: at most one for each. */
   const waiting = new Set<() => void>()
   let isClosed = false
 

@@ -23,7 +23,7 @@ export function limitedOf(all: readonly LimitRequest[]): readonly LimitRequest[]
   return limited.length > 0 ? limited : all
 }
 
-/** In one turn of the event loop: nobody sees what stands where until all agree. */
+/** Advances in one turn of the event loop: nobody sees what stands where until all agree. */
 export function createAdvance({ limits, clock, placeOf, note, pauseBusy }: AdvanceOptions) {
   return (all: readonly LimitRequest[]): Advance | undefined => {
     const requests = limitedOf(all)

@@ -20,7 +20,7 @@ export function reservationInTurn(request: LimitRequest, decision: Reservation, 
   }
 }
 
-/** In one turn of the event loop: nobody sees that it counts. */
+/** Fires, takes the count back and reserves, in one turn of the event loop: nobody sees that it counted. */
 export function reserveInTurn(
   limits: Pick<SyncLimits, 'preview' | 'fire' | 'cancel' | 'restore'>,
   request: LimitRequest,

@@ -37,9 +37,9 @@ interface WebSocketReport {
   readonly published: Readonly<Record<Published, number>>
   /** Frames to subscribers: each published message counts once for each of them. */
   readonly passedOn: number
-  /** By code: messages answered with an error, and refused upgrades and connections. */
+  /** Messages answered with an error, and refused upgrades and connections, by error code. */
   readonly refused: ReadonlyMap<string, number>
-  /** By close code. */
+  /** Connections that were closed, by close code. */
   readonly closed: ReadonlyMap<string, number>
 }
 
@@ -54,7 +54,7 @@ export interface WebSocketHub extends Presence {
   recipients(): readonly RecipientName[]
   room(tenant: string): Room
   subscribe(tenant: string, channel: string, subscriber: Subscriber): void
-  /** Without a promise where no other process must be asked. */
+  /** Answers without a promise where no other process must be asked. */
   publish(tenant: string, channel: string, data: unknown): Published | Promise<Published>
   /** Sends a message that another process has published to the subscribers here. */
   passOn(tenant: string, channel: string, data: unknown): void

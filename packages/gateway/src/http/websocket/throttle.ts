@@ -38,7 +38,7 @@ export interface ThrottleOptions {
 }
 
 export interface Throttle {
-  /** Without a promise where no other process must be asked. */
+  /** Answers without a promise where no other process must be asked. */
   publish(bytes: number, send: () => void): Published | Promise<Published>
   readonly size: number
   /** The messages of this process that its windows still count: others ask for them where the common count was lost. */

@@ -84,7 +84,7 @@ export function createLargeValues(options: LargeValuesOptions): LargeValues {
 type Pieces = readonly (string | Uint8Array)[]
 
 const isLargeContent = ({ bytes }: NonNullable<Change['contents']>[number]): boolean => bytes > partBytes
-/** By the size of its request, which is known already. */
+/** Tells a large job by the size of its request, which is known already. */
 const isLargeJob = (write: NonNullable<Change['jobs']>[number]): boolean =>
   write.kind === 'open' && (write.job.bytes ?? 0) > partBytes
 
