@@ -22,6 +22,11 @@ export interface Queue {
   readonly atOnceAlone?: number
   /** The folder for their temporary files, where it is not that of the system. */
   readonly temporary?: string | undefined
+  /**
+   * By how much its processes are nicer than those of other queues.
+   * @defaultValue 0
+   */
+  readonly niceness?: number
 }
 
 export interface FilesOptions {
@@ -65,7 +70,7 @@ export async function runFiles(options: FilesOptions): Promise<Tally> {
 
   async function runNext(queue: Open, group: Group): Promise<void> {
     const startedMs = performance.now()
-    const report = await runGroup(options, group, queue.temporary)
+    const report = await runGroup(options, group, queue)
     const tookMs = performance.now() - startedMs
     options.times?.took(group, tookMs)
     printGroup(options, group, tookMs, report)
@@ -94,12 +99,17 @@ export async function runFiles(options: FilesOptions): Promise<Tally> {
 
 const together = fileURLToPath(new URL('./together.ts', import.meta.url))
 const noPromiseHooks = new URL('./no-promise-hooks.ts', import.meta.url).href
+const nicenessModule = new URL('./niceness.ts', import.meta.url).href
 
 /** Tests in virtual time make garbage as fast as they can: they took 10 % more CPU with V8's own 1 to 16 MiB. */
 const youngGeneration = ['--min-semi-space-size=16', '--max-semi-space-size=32']
 
 /** One group at a time in each call of `run`: only so can one that never ends be stopped by itself. */
-async function runGroup(options: FilesOptions, group: Group, temporary: string | undefined): Promise<Report> {
+async function runGroup(
+  options: FilesOptions,
+  group: Group,
+  { temporary, niceness = 0 }: Queue,
+): Promise<Report> {
   const report: Report = { tally: createTally(), failures: [], output: '', path: [], running: [] }
   const { tally, failures } = report
   const timeoutMs = (options.fileTimeoutMs ?? 300_000) * (group.length === 1 ? 1 : 2)
@@ -114,6 +124,7 @@ async function runGroup(options: FilesOptions, group: Group, temporary: string |
       '--conditions=sluice-source',
       '--disable-warning=ExperimentalWarning',
       `--import=${noPromiseHooks}`,
+      ...(niceness > 0 ? [`--import=${nicenessModule}?by=${niceness}`] : []),
       ...youngGeneration,
       ...(options.times?.execArgv ?? []),
     ],

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { getPriority, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { after, test } from 'node:test'
 import { choose } from '../runner/choice.ts'
@@ -88,16 +88,16 @@ test('files of one process are counted together, and a failure names its file', 
   assert.match(lines, /✖ .*together\/c\.test\.mjs.*[\s\S]*at load/)
 })
 
-test('queues run beside each other, each with its own number at once and its own temporary files', () => {
+test('queues run beside each other, each with its own number at once, priority and temporary files', () => {
   const record = JSON.stringify(join(root, 'order'))
   /** Notes its begin and its end, which waits for the begin of another. */
   const file = (
     name: string,
     other: string,
   ): string => `${start}import { appendFileSync, readFileSync } from 'node:fs'
-    import { tmpdir } from 'node:os'
+    import { getPriority, tmpdir } from 'node:os'
     import { setTimeout as sleep } from 'node:timers/promises'
-    const note = (what) => appendFileSync(${record}, what + ' ${name} ' + tmpdir() + '\\n')
+    const note = (what) => appendFileSync(${record}, what + ' ${name} ' + getPriority() + ' ' + tmpdir() + '\\n')
     test('waits', async () => {
       note('+')
       while (!readFileSync(${record}, 'utf8').includes('+ ${other} ')) await sleep(20)
@@ -113,7 +113,7 @@ test('queues run beside each other, each with its own number at once and its own
     },
     {
       queues: [
-        { groups: [['queues/a.test.mjs']], atOnce: 1, temporary: '/elsewhere' },
+        { groups: [['queues/a.test.mjs']], atOnce: 1, temporary: '/elsewhere', niceness: 3 },
         {
           groups: ['b1', 'b2', 'b3'].map((name) => [`queues/${name}.test.mjs`]),
           atOnce: 1,
@@ -130,7 +130,11 @@ test('queues run beside each other, each with its own number at once and its own
     else running.delete(name!)
     if (running.has('a')) assert.ok(running.size <= 2, [...running].join())
   }
-  for (const note of notes) assert.equal(note.includes(' a '), note.endsWith(' /elsewhere'), note)
+  for (const note of notes) {
+    const [, name, priority, folder] = note.split(' ')
+    assert.equal(name === 'a', folder === '/elsewhere', note)
+    assert.equal(Number(priority), Math.min(19, getPriority() + (name === 'a' ? 3 : 0)), note)
+  }
 })
 
 test('a file that breaks while it is loaded has failed', () => {
