@@ -34,6 +34,7 @@ const common = [
   'content.ts',
   'errors.ts',
   'heap.ts',
+  'keyed-hash.ts',
 ] as const
 
 /** The modules that a stage knows. */
@@ -75,6 +76,7 @@ const gateway: readonly ImportRow[] = [
   { module: 'content-digest.ts', values: ['policy/'], node: ['node:crypto'] },
   { module: 'errors.ts', values: [] },
   { module: 'heap.ts', values: [] },
+  { module: 'keyed-hash.ts', values: [], node: ['node:crypto'] },
   { module: 'conflict.ts', values: [] },
   { module: 'undo.ts', values: [] },
   { module: 'state-generation.ts', values: [], types: ['ports.ts'] },

@@ -1,5 +1,5 @@
 /** Keys of the index of what was sent: keyed hashes, so that the record holds no address a second time. */
-import { createHmac } from 'node:crypto'
+import { keyedHash } from '../keyed-hash.ts'
 import type { Channel } from '../model.ts'
 
 export interface SentKeys {
@@ -14,10 +14,10 @@ export const sentForMs = 31 * 86_400_000
 
 /** @param secret gives the key of the hashes, when the first of them is made */
 export function createSentKeys(secret: () => Buffer): SentKeys {
-  let key: Buffer | undefined
+  let code: ReturnType<typeof keyedHash> | undefined
   function hashOf(parts: readonly string[]): string {
-    key ??= secret()
-    return createHmac('sha256', key).update(JSON.stringify(parts)).digest('base64url').slice(0, 22)
+    code ??= keyedHash(secret())
+    return code(JSON.stringify(parts)).toString('base64url').slice(0, 22)
   }
   return {
     ofMessage: (id) => hashOf(['message', id]),

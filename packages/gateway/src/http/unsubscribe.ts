@@ -3,7 +3,8 @@
  * category, and the mail that it is in, and is signed, so nothing is stored for it and it cannot be forged for another
  * recipient.
  */
-import { createHmac, timingSafeEqual } from 'node:crypto'
+import { timingSafeEqual } from 'node:crypto'
+import { keyedHash } from '../keyed-hash.ts'
 import type { Channel, Notification } from '../model.ts'
 import { channels } from '../model.ts'
 
@@ -38,8 +39,8 @@ export function createUnsubscribeLinks({ publicUrl, key }: UnsubscribeOptions): 
   if (publicUrl === undefined) return { read: () => undefined }
 
   // The prefix before the payload keeps signatures of the same key for other purposes from being valid here.
-  const sign = (payload: string): Buffer =>
-    createHmac('sha256', key).update(`sluice unsubscribe\n${payload}`).digest()
+  const code = keyedHash(key)
+  const sign = (payload: string): Buffer => code(`sluice unsubscribe\n${payload}`)
 
   return {
     urlFor({ tenant, to, category, channel, id }) {

@@ -141,6 +141,8 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
       // A question that waited for a connection would be worked when its caller has gone.
       disableOfflineQueue: true,
       disableClientInfo: true,
+      // Questions have deadlines of their own; the client would make an abort signal for each command.
+      commandOptions: { timeout: 0 },
       maintNotifications: 'disabled',
       socket: {
         ...(url.startsWith('rediss:') ? { tls: true as const, ...tls } : {}),
