@@ -107,7 +107,7 @@ test('every failing account is probed once per cool-down, and all notifications 
 test('dead letters without retry budget return at the pool’s rate once no call fails', async () => {
   const until = start + 5 * second
   const harness = await setUp({
-    pools: pool(2, '100/s', { breaker: { of: 10_000 } }),
+    pools: pool(2, '100/s', { breaker: { of: 10_000, inARow: 10_000 } }),
     sandbox: { script: ({ now }) => (now < until ? 'fail' : undefined) },
   })
   await harness.postMany(drafts(400))
