@@ -252,6 +252,8 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
       operation: 'fill',
       subject,
       token: newToken(),
+      // A long record takes its time on the way and in the script: 0.1 ms more for each entry.
+      deadlineMs: redis.deadlineMs + Math.ceil(entries.length / 10),
       own: [
         token,
         JSON.stringify(waitlist.filter((id) => !known.has(id))),
