@@ -37,6 +37,8 @@ export interface Site {
   readonly url: string
   /** The process that runs now. */
   readonly pid: number | undefined
+  /** How the last process ended; undefined while one runs. */
+  readonly exit: Exit | undefined
   /** Starts the gateway; resolves with how long it took until it answered that it is ready, ms. */
   start(): Promise<number>
   /** SIGKILL; resolves when the process is gone. */
@@ -82,6 +84,7 @@ export async function createSite(t: Cleanup, options: SiteOptions = {}): Promise
   const agent = new Agent({ keepAlive: true })
   let child: ChildProcess | undefined
   let ended: Promise<Exit> = Promise.resolve({ code: 0, signal: null })
+  let exit: Exit | undefined
   let log = ''
 
   function launch(): ChildProcess {
@@ -96,10 +99,12 @@ export async function createSite(t: Cleanup, options: SiteOptions = {}): Promise
       stream.setEncoding('utf8').on('data', (text: string) => {
         log += text
       })
+    exit = undefined
     ended = new Promise((resolve) => {
       started.on('exit', (code, signal) => {
         child = undefined
-        resolve({ code, signal })
+        exit = { code, signal }
+        resolve(exit)
       })
     })
     return started
@@ -110,6 +115,9 @@ export async function createSite(t: Cleanup, options: SiteOptions = {}): Promise
     url,
     get pid() {
       return child?.pid
+    },
+    get exit() {
+      return exit
     },
     async start() {
       const startedAt = performance.now()

@@ -19,6 +19,8 @@ export interface OutgoingBroker {
   remove(tenant: string): Promise<void>
   /** Ends every connection that `open` has made. */
   cut(): void
+  /** Loses the broker's next word on the connection that sends this text next, together with that connection. */
+  loseAnswerOf(text: string): void
   /** Waits until a condition holds that takes as long as the broker needs for it. */
   until(condition: () => boolean | Promise<boolean>, what: string): Promise<void>
 }
@@ -30,6 +32,7 @@ interface Heard {
   readonly made: string[]
   readonly aways: unknown[]
   opened: number
+  returned: number
 }
 
 export function exerciseOutgoingQueues(name: string, broker: () => OutgoingBroker): void {
@@ -39,7 +42,7 @@ export function exerciseOutgoingQueues(name: string, broker: () => OutgoingBroke
   async function open(lengthMax = 100): Promise<Heard> {
     const queues = broker().open(lengthMax)
     opened.push(queues)
-    const heard: Heard = { queues, deliveries: [], made: [], aways: [], opened: 0 }
+    const heard: Heard = { queues, deliveries: [], made: [], aways: [], opened: 0, returned: 0 }
     const listener: OutgoingListener = {
       onDelivery: (delivery) => heard.deliveries.push(delivery),
       onMade: (tenant) => heard.made.push(tenant),
@@ -47,6 +50,9 @@ export function exerciseOutgoingQueues(name: string, broker: () => OutgoingBroke
         heard.opened += 1
       },
       onAway: (error) => heard.aways.push(error),
+      onReturned: () => {
+        heard.returned += 1
+      },
       onDiffers: () => {},
       onForeign: () => {},
     }
@@ -147,11 +153,30 @@ export function exerciseOutgoingQueues(name: string, broker: () => OutgoingBroke
       a.queues.consume(tenant, 100)
       await broker().until(() => a.deliveries.length === 1, 'the delivery')
       broker().cut()
-      await broker().until(() => a.aways.length > 0, 'the loss')
+      await broker().until(() => a.returned > 0, 'the loss')
       a.deliveries[0]!.ack()
       await broker().until(() => a.deliveries.length === 2, 'the second delivery')
       assert.deepEqual(ids(a), ['n-1', 'n-1'])
       await broker().until(a.queues.isOpen, 'the new connection')
+    })
+
+    test('keeps what was delivered when only the connection that publishes is lost', async (tenant) => {
+      const a = await open()
+      await a.queues.publish(message(tenant, 1))
+      a.queues.consume(tenant, 100)
+      await broker().until(() => a.deliveries.length === 1, 'the delivery')
+      broker().loseAnswerOf('n-2')
+      await assert.rejects(a.queues.publish(message(tenant, 2)))
+      await broker().until(() => a.aways.length > 0 && a.queues.isOpen(), 'the new connection')
+      assert.equal(a.returned, 0)
+      a.deliveries[0]!.ack()
+      await a.queues.publish(message(tenant, 3))
+      await broker().until(() => ids(a).includes('n-3'), 'the next delivery')
+      for (const { ack } of a.deliveries.slice(1)) ack()
+      assert.equal(ids(a).filter((id) => id === 'n-1').length, 1)
+      await a.queues.close()
+      const b = await open()
+      await broker().until(async () => (await b.queues.look(tenant)).ready === 0, 'an empty queue')
     })
 
     test('answers each publication while the connection is cut, and confirms none that the queue lacks', async (tenant) => {

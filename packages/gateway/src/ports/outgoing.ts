@@ -52,8 +52,10 @@ export interface OutgoingListener {
   onMade(tenant: string): void
   /** The broker can be reached, at the start and again. */
   onOpen(): void
-  /** The broker cannot be reached, or takes nothing. Deliveries that are not acknowledged come again. */
+  /** The broker cannot be reached, or takes nothing. It may go on delivering, and deliveries can be acknowledged. */
   onAway(error: unknown): void
+  /** The connection that takes is lost: all deliveries that are not acknowledged come again. */
+  onReturned(): void
   /** The queue of a tenant is on the broker with other arguments than those of this gateway: it is used as it is. */
   onDiffers(tenant: string, reason: string): void
   /** A message in the queue of a tenant is not of this gateway: it was removed. */

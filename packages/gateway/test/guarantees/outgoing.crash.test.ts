@@ -9,7 +9,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
-import { after, before, describe, test } from 'node:test'
+import { after, afterEach, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Connection } from 'rabbitmq-client'
 import { needs } from '../../../../scripts/services/needs.ts'
@@ -25,6 +25,8 @@ const gateways = Number(process.env.SLUICE_OUTGOING_GATEWAYS ?? 2)
 const restarts = process.env.SLUICE_OUTGOING_RESTART === '1'
 /** Repair takes at most 30 s; the rest is for a busy machine. */
 const patienceMs = 60_000
+/** Characters of the log of a gateway that a failure shows. */
+const logMax = 20_000
 
 describe('RabbitMQ in front of the queues of a fleet', needs('postgres', 'redis', 'rabbitmq'), () => {
   const cleanups: (() => unknown)[] = []
@@ -48,7 +50,7 @@ describe('RabbitMQ in front of the queues of a fleet', needs('postgres', 'redis'
         count: gateways,
         rate: ['400/s'],
         tenants: { small: { queue: bound, rate: 'unlimited', modules: 'unlimited' } },
-        config: { queue: proxy.url, http: { drainMs: '5s' } },
+        config: { queue: proxy.url, http: { drainMs: '5s' }, log: { level: 'warn' } },
       },
     )
   })
@@ -60,6 +62,16 @@ describe('RabbitMQ in front of the queues of a fleet', needs('postgres', 'redis'
     await own?.stop()
     if (own !== undefined) rmSync(own.folder, { recursive: true })
     await dropSchemas()
+  })
+
+  /** A failure shows how each gateway fares: one that was declared dead has ended, and says so in its log. */
+  afterEach((t) => {
+    // The declarations of Node do not have it yet.
+    if ((t as { readonly passed?: boolean }).passed === true) return
+    for (const [at, site] of fleet.sites.entries()) {
+      const state = site.exit === undefined ? 'runs' : `has ended: ${JSON.stringify(site.exit)}`
+      console.error(`Gateway ${at} ${state}\n${site.log().slice(-logMax)}`)
+    }
   })
 
   const remove = async (tenant: string): Promise<void> => {

@@ -228,6 +228,7 @@ export function createRabbitmqQueues({
         },
         onLost(error) {
           isConsumingOpen = false
+          listener.onReturned()
           listener.onAway(error)
         },
       })

@@ -129,10 +129,10 @@ export function createOutgoingQueue(options: OutgoingOptions): OutgoingQueue {
           if (awaySince !== undefined) options.onBack?.(clock.now() - awaySince)
         },
         onAway(error) {
-          taker.clear()
           if (repair.awaySince === undefined) options.onAway?.(error)
           repair.away()
         },
+        onReturned: () => taker.clear(),
         onDiffers: (tenant, reason) => options.onDiffers?.(tenant, reason),
         onForeign: (tenant) => options.onForeign?.(tenant),
       })

@@ -1,8 +1,8 @@
 /**
  * Finds notifications that are left to the broker and of which it has no message any more, and frees them: the claims of
  * the record bring them again, within 30 s. A broker cannot be asked which messages it has, so three signs count: the
- * queue was missing, it was empty in three looks, or messages that were published long after have come out of it. A
- * notification that is freed in error is published twice, and its second message finds nothing.
+ * queue was missing, three looks found it empty or got no answer, or messages that were published long after have come out
+ * of it. A notification that is freed in error is published twice, and its second message finds nothing.
  */
 import { type Priority, priorities } from '../../model.ts'
 import type { Members } from '../../ports/fleet.ts'
@@ -25,7 +25,7 @@ export interface RepairOptions {
 }
 
 interface Watched {
-  /** Looks in a row in which the queue was empty. */
+  /** Looks in a row in which the queue was empty, or that got no answer. */
   empty: number
   /** The newest publication that has come out of the queue, by priority. */
   readonly passed: Map<Priority, number>
@@ -37,7 +37,7 @@ interface Watched {
 }
 
 const everyMsDefault = 5_000
-/** Looks that find a queue empty before its notifications are freed. */
+/** Looks that find a queue empty, or get no answer, before its notifications are freed. */
 const emptyMax = 3
 /** A message overtakes another one of its priority by no more than this, ms. */
 const overtakingMs = 10_000
@@ -58,6 +58,8 @@ export class Repair {
   #freedAwayAt = Number.NEGATIVE_INFINITY
   #isRunning = false
   #disarm = (): void => {}
+  /** The instant of the next look; -Infinity while one is running. */
+  #nextAt = Number.NEGATIVE_INFINITY
   #looking: Promise<void> = Promise.resolve()
   readonly counts = { repaired: 0 }
 
@@ -67,7 +69,7 @@ export class Repair {
 
   start(): void {
     this.#isRunning = true
-    this.#lookAfter(0)
+    this.#lookAt(this.#options.clock.now())
   }
 
   async stop(): Promise<void> {
@@ -101,7 +103,9 @@ export class Repair {
 
   away(): void {
     this.#awaySince ??= this.#options.clock.now()
-    this.#lookAfter(awayMs)
+    // A connection that is lost again and again puts no look off.
+    const countsAt = this.#awaySince + awayMs
+    if (countsAt < this.#nextAt) this.#lookAt(countsAt)
   }
 
   back(): void {
@@ -122,13 +126,14 @@ export class Repair {
     this.#free(tenant, clock.now()).catch((error) => onError('repair the queue of a tenant', error))
   }
 
-  #lookAfter(ms: number): void {
-    const { clock } = this.#options
+  #lookAt(at: number): void {
     this.#disarm()
-    if (this.#isRunning)
-      this.#disarm = clock.at(clock.now() + ms, () => {
-        this.#looking = this.#look()
-      })
+    if (!this.#isRunning) return
+    this.#nextAt = at
+    this.#disarm = this.#options.clock.at(at, () => {
+      this.#nextAt = Number.NEGATIVE_INFINITY
+      this.#looking = this.#look()
+    })
   }
 
   async #look(): Promise<void> {
@@ -138,32 +143,47 @@ export class Repair {
       const leads = members.holds('outgoing')
       const found = await left.tenants()
       for (const tenant of found) this.use(tenant)
-      if (!queues.isOpen()) {
-        if (leads) await this.#freeAll(found, now)
-      } else {
-        for (const tenant of found) if (leads) await this.#repair(tenant, this.#tenants.get(tenant)!, now)
+      const isAway = this.#awaySince !== undefined && now - this.#awaySince >= awayMs
+      if (leads && isAway) await this.#freeAll(found, now)
+      else if (leads) await this.#repairAll(found, now)
+      if (queues.isOpen())
         for (const [tenant, { usedAt }] of this.#tenants) if (usedAt < now - idleMs) this.#forget(tenant)
-      }
       for (const [tenant, watched] of this.#tenants)
         if (!found.includes(tenant)) Object.assign(watched, { empty: 0, pauseMs: pauseMinMs })
     } catch (error) {
       onError('look for what is left to the broker', error)
     }
-    this.#lookAfter(everyMs)
+    const countsAt = this.#awaySince === undefined ? now : this.#awaySince + awayMs
+    this.#lookAt(countsAt > now ? Math.min(countsAt, now + everyMs) : clock.now() + everyMs)
   }
 
   /** The broker is away: the record's own claims deliver. */
   async #freeAll(tenants: readonly string[], now: number): Promise<void> {
     // Where other processes reach the broker, what is freed comes back: not again and again.
-    const isLong = this.#awaySince !== undefined && now - this.#awaySince >= awayMs
-    if (!isLong || now - this.#freedAwayAt < overtakingMs) return
+    if (now - this.#freedAwayAt < overtakingMs) return
     if (tenants.length > 0) this.#freedAwayAt = now
     for (const tenant of tenants) await this.#free(tenant, now)
   }
 
-  async #repair(tenant: string, watched: Watched, now: number): Promise<void> {
-    const { queues, waiting } = this.#options
-    const { ready } = await queues.look(tenant)
+  async #repairAll(tenants: readonly string[], now: number): Promise<void> {
+    const { queues, onError } = this.#options
+    let answers = true
+    for (const tenant of tenants) {
+      let ready = 0
+      // Behind a look without an answer the others are not waited for.
+      if (answers)
+        try {
+          ready = (await queues.look(tenant)).ready
+        } catch (error) {
+          answers = false
+          onError('look at the queue of a tenant', error)
+        }
+      await this.#repair(tenant, this.#tenants.get(tenant)!, now, ready)
+    }
+  }
+
+  async #repair(tenant: string, watched: Watched, now: number, ready: number): Promise<void> {
+    const { waiting } = this.#options
     watched.empty = ready === 0 && waiting(tenant) === 0 ? watched.empty + 1 : 0
     if (now - watched.freedAt < watched.pauseMs) return
     let freed = 0

@@ -62,6 +62,7 @@ describe('the queues of the tenants on RabbitMQ', needs('rabbitmq'), async () =>
     open: (lengthMax) => open(lengthMax),
     remove,
     cut: proxy.cutAll,
+    loseAnswerOf: proxy.loseAnswerOf,
     until,
   }))
 
@@ -114,6 +115,7 @@ describe('the queues of the tenants on RabbitMQ', needs('rabbitmq'), async () =>
       onAway: () => {
         heard.aways += 1
       },
+      onReturned: () => {},
       onDiffers: (tenant) => heard.differs.push(tenant),
       onForeign: (tenant) => heard.foreign.push(tenant),
     })

@@ -1,0 +1,81 @@
+/** What becomes of messages that wait in a process when one of its two connections to the broker is lost. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { epoch, someNotification } from '../../../src/conformance/store/sample.ts'
+import type { Notification } from '../../../src/model.ts'
+import {
+  type LeftToBroker,
+  type OutgoingListener,
+  type OutgoingQueues,
+  outgoingVersion,
+} from '../../../src/ports/outgoing.ts'
+import { createOutgoingQueue } from '../../../src/scheduler/outgoing/outgoing.ts'
+import { createVirtualClock } from '../../../src/simulation/clock.ts'
+
+/** A process that asks the record for one message while another one waits; `answer` lets the record answer. */
+async function takeOneOfTwo() {
+  const clock = createVirtualClock(epoch)
+  const kept: string[] = []
+  const answer = Promise.withResolvers<void>()
+  const notifications = [someNotification(), someNotification()]
+  let listener: OutgoingListener
+  const queues = {
+    open(given) {
+      listener = given
+    },
+    isOpen: () => true,
+  } as Partial<OutgoingQueues> as OutgoingQueues
+  const left = {
+    tenants: async () => [],
+    async take(messages) {
+      await answer.promise
+      return notifications.filter(({ id }) => messages.some((message) => message.id === id))
+    },
+  } as Partial<LeftToBroker> as LeftToBroker
+  const queue = createOutgoingQueue({
+    embedded: {} as never,
+    queues,
+    left,
+    ledger: { live: () => undefined, watch: () => () => false, subscribe: () => () => {} } as never,
+    members: { id: '1', holds: () => false },
+    clock,
+    onError: (what, error) => assert.fail(`${what}: ${error}`),
+  })
+  queue.start({
+    keep: (taken) => void kept.push(...taken.map(({ id }) => id)),
+    postpone: () => {},
+    noteFreed: () => {},
+  })
+  const deliver = (notification: Notification): void => {
+    const { tenant, channel, priority } = notification
+    const message = {
+      ...outgoingVersion(notification),
+      tenant,
+      channel,
+      priority,
+      from: '2',
+      publishedAt: epoch,
+    }
+    listener.onDelivery({ message, ack: () => {} })
+  }
+  for (const notification of notifications) deliver(notification)
+  await clock.settle()
+  const ids = notifications.map(({ id }) => id)
+  return { listener: listener!, kept, ids, clock, answer: answer.resolve }
+}
+
+test('takes the messages that wait when only the connection that publishes is lost: nobody delivers them again', async () => {
+  const { listener, kept, ids, clock, answer } = await takeOneOfTwo()
+  listener.onAway(new Error('no answer within 1000 ms'))
+  answer()
+  await clock.settle()
+  assert.deepEqual(kept, ids)
+})
+
+test('forgets the messages that wait when the connection that takes is lost: they come again', async () => {
+  const { listener, kept, ids, clock, answer } = await takeOneOfTwo()
+  listener.onReturned()
+  answer()
+  await clock.settle()
+  assert.deepEqual(kept, ids.slice(0, 1))
+})
