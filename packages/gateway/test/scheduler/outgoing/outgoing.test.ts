@@ -1,4 +1,4 @@
-/** What becomes of messages that wait in a process when one of its two connections to the broker is lost. */
+/** Messages that wait in a process while one of its two connections to the broker is lost. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { epoch, someNotification } from '../../../src/conformance/store/sample.ts'
