@@ -42,6 +42,8 @@ export interface Exchange {
   readonly of?: string
   readonly change?: Partial<Recipient>
   readonly plan?: HoldPlan
+  /** The redrive is repeated for as long as it leaves letters whose tenant has no room. */
+  readonly isForAll?: boolean
   readonly process: number
   readonly sentAt: number
   answeredAt?: number
@@ -76,13 +78,15 @@ export interface Client {
     to: { readonly recipient: string; readonly sendAt?: number },
     process: Open,
   ): Exchange
-  /** Redrives all dead letters of all tenants. */
+  /** Redrives all dead letters of all tenants, again where an answer tells that some had no room. */
   redriveAll(): void
   /** Puts a hold in force, and ends it early where it is planned so. */
   hold(name: string, plan: HoldPlan): void
 }
 
 const triesMax = 4
+/** Until a redrive that found no room is repeated, ms. */
+const fullMs = 5 * second
 
 /** @param open picks a process that takes requests, if possible another one than `not` */
 export function createClient(
@@ -286,6 +290,8 @@ export function createClient(
       world.trace({ kind: 'response', operation, ...response })
       note(exchange)
       if (response.status >= 500 || response.status === 409) again()
+      else if (template.isForAll === true && (response.leftFull ?? 0) > 0)
+        world.at(world.now() + fullMs, () => send(template, 1))
     })
   }
 
@@ -340,7 +346,7 @@ export function createClient(
     redriveAll() {
       for (const tenant of tenants) {
         const caller = { tenant, module: modules[0] }
-        send({ operation: -1, kind: 'redrive', caller, drafts: [] }, 1)
+        send({ operation: -1, kind: 'redrive', caller, drafts: [], isForAll: true }, 1)
       }
     },
     hold(name, plan) {

@@ -33,6 +33,8 @@ export interface Response {
   readonly replayed?: boolean
   /** A hold is in force for so long from now on. */
   readonly heldMs?: number
+  /** Dead letters that a redrive left because their tenant had no room. */
+  readonly leftFull?: number
 }
 
 export interface Entrance {
@@ -169,8 +171,8 @@ export function createEntrance(
       }),
     redrive: (tenant) =>
       answered(async () => {
-        await gate.redrive({ tenant, all: true })
-        return { status: 200 }
+        const { left } = await gate.redrive({ tenant, all: true })
+        return { status: 200, leftFull: left.filter(({ why }) => why === 'queue_full').length }
       }),
     preview: (caller, draft) =>
       answered(async () => {
