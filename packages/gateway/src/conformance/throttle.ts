@@ -280,6 +280,22 @@ export function exerciseThrottle(
       await state.stop()
     })
 
+    it('promotes those behind an entry that should have ended before its place: the process that accepted it has died', async () => {
+      const { state, until } = await open(perTenant('1/10s'))
+      const promoted: string[] = []
+      await state.start(async (_, ids) => void promoted.push(...ids))
+      const [first, third, fourth, fifth] = some(4)
+      const opened = await pass(state, [first!])
+      const [abandoned] = some(1, { expiresAt: opened.places[0]!.at + 5 * second })
+      const { places } = await pass(state, [abandoned!, third!, fourth!, fifth!])
+      await state.leave('acme', [third!])
+      await until(places[1]!.at)
+      assert.deepEqual(promoted, [fourth!.id])
+      await until(places[2]!.at)
+      assert.deepEqual(promoted, [fourth!.id, fifth!.id])
+      await state.stop()
+    })
+
     it('previews the place of a request and counts nothing', async () => {
       const { state } = await open(perTenant('1/10s'))
       assert.equal((await state.preview('acme', 'shop'))?.waits, false)

@@ -9,8 +9,8 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
     name: 'right-without-end',
     focus: 'rights',
     file: 'delivery/send-batch.ts',
-    from: 'else if (clock.monotonic() > until) {',
-    to: 'else if (clock.monotonic() === until) {',
+    from: '(!fired || clock.monotonic() > until)',
+    to: '(!fired || clock.monotonic() === until)',
   },
   {
     name: 'right-of-what-another-holds',

@@ -14,16 +14,20 @@ type Entries = Pick<ModuleQueue, 'ids' | 'places' | 'dues'>
 const comeMax = 8
 
 /**
- * Returns the earliest place of an entry that is to be promoted; undefined where there is none. Of the places to come only
- * the first one of each queue counts: those behind it are looked at when its entry takes its turn.
+ * Returns the next instant at which an entry may have to be promoted, epoch ms; undefined where there is none. Of the
+ * places to come only the first one of each queue counts: those behind it are looked at when its entry takes its turn. An
+ * entry that ends before its place takes no turn, so its end is such an instant; and its place is one where it stands there
+ * behind its end, as an entry of nobody does.
  */
 export function nextPromotionAt(queues: Iterable<Entries>, now: number): number | undefined {
   let earliest: number | undefined
   for (const { places, dues } of queues) {
     const come = countUntil(places, now)
     for (let index = Math.max(0, come - comeMax); index <= come && index < places.length; index += 1) {
-      const at = places[index]!
-      if (at < dues[index]! && (earliest === undefined || at < earliest)) earliest = at
+      const [place, due] = [places[index]!, dues[index]!]
+      if (place === due || (due < place && place <= now)) continue
+      const at = due < place && due > now ? due : place
+      if (earliest === undefined || at < earliest) earliest = at
     }
   }
   return earliest
