@@ -10,9 +10,12 @@ test('each proof of a fleet has a name of its own, engines that can be started, 
   for (const { name, file, engines: wanted, env = {} } of steps) {
     const path = file?.replace('*.test.ts', '') ?? ''
     assert.ok(existsSync(new URL(`../${path}`, import.meta.url)), `${name}: ${file}`)
-    // The test reads the variables that the step sets.
+    // The test, or what it imports from beside it, reads the variables that the step sets.
     if (path.endsWith('.ts')) {
-      const source = readFileSync(new URL(`../${path}`, import.meta.url), 'utf8')
+      const url = new URL(`../${path}`, import.meta.url)
+      const own = readFileSync(url, 'utf8')
+      const beside = [...own.matchAll(/from '(\.\/[^']+)'/g)].map(([, file]) => new URL(file!, url))
+      const source = [own, ...beside.map((file) => readFileSync(file, 'utf8'))].join('\n')
       for (const variable of Object.keys(env)) assert.ok(source.includes(variable), `${name}: ${variable}`)
     }
     for (const engine of wanted) assert.ok(engine in engines, `${name}: ${engine}`)

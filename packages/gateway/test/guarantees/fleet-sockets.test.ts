@@ -165,8 +165,10 @@ describe('clients of two gateways', needs('postgres', 'redis'), () => {
       const { notificationId, status } = JSON.parse(data!)
       statuses.get(notificationId)!.push(status)
     }
+    // One whose instant is a few milliseconds ahead, by the clock of Redis, is scheduled for it first.
+    const seenOf = (seen: readonly string[]) => seen.filter((status, n) => n !== 1 || status !== 'scheduled')
     for (const [id, seen] of statuses)
-      assert.deepEqual(seen, ['accepted', 'queued', 'sending', 'delivered'], id)
+      assert.deepEqual(seenOf(seen), ['accepted', 'queued', 'sending', 'delivered'], id)
   })
 
   test('clients of a gateway that stands still for two seconds miss nothing, and need not connect again', async () => {

@@ -157,7 +157,10 @@ test('a hold that one process has answered is in force at the other, and so is i
   ] as const) {
     const { clock, a, b } = await twoProcesses({ areTold })
     const hold = { name: 'stop', category: 'product', until: clock.now() + minute, reason: 'test' }
-    await a.done(a.gateway.holds.put(hold))
+    const putting = a.gateway.holds.put(hold)
+    // The answer comes when the rights to send that others had before have ended.
+    await clock.runUntil(clock.now() + second)
+    await putting
     await clock.runUntil(clock.now() + withinMs)
     assert.deepEqual(
       b.gateway.holds.list().map(({ name }) => name),
