@@ -29,16 +29,21 @@ function boundOf({ status, decision }: Notification): Bound {
   return decision.reason === 'tenant_limit' || decision.reason === 'module_limit' ? 'queue' : 'waiting'
 }
 
-/** A move counts in a bound when its commit is answered; a call of the store takes this long at most, ms. */
-const answerSlackMs = 12_000
+/**
+ * A move into a bound asks for no room. It counts there when its commit is answered, and other processes hear of it within
+ * a second: after this long at most, ms.
+ */
+const movedSlackMs = 12_000
 
 export function watchRecord({ world, settings, service, record }: Watched): WatchedRecord {
   const rows = new Map<string, Notification>()
   const jobs = new Map<string, Job>()
   const others = new Set<string>()
   const counts = new Map<string, number>()
-  /** Instants since which each bound has been full without a break. */
+  /** Instants since which each bound has been full without a break, for all that every process had to know. */
   const fullSince = new Map<string, number>()
+  /** Notifications that have moved into each bound, with the instant: not every process may have heard of the last ones. */
+  const movedIn = new Map<string, Map<string, number>>()
   const keys = new Set<string>()
   const texts = new Set<string>()
 
@@ -46,10 +51,27 @@ export function watchRecord({ world, settings, service, record }: Watched): Watc
     const bound = boundOf(row)
     if (bound === undefined) return
     const key = `${row.tenant} ${bound}`
-    const now = (counts.get(key) ?? 0) + by
-    counts.set(key, now)
-    if (now < maxOf(bound)) fullSince.delete(key)
+    counts.set(key, (counts.get(key) ?? 0) + by)
+    if (knownIn(key) < maxOf(bound)) fullSince.delete(key)
     else if (!fullSince.has(key)) fullSince.set(key, world.now())
+  }
+
+  /** Counts a notification that has moved, in the bound of its new state. */
+  function countMoved(before: Notification, row: Notification): void {
+    const { id, tenant } = row
+    const [from, to] = [before, row].map((each) => `${tenant} ${boundOf(each)}`) as [string, string]
+    if (from !== to) {
+      movedIn.get(from)?.delete(id)
+      movedIn.set(to, (movedIn.get(to) ?? new Map<string, number>()).set(id, world.now()))
+    }
+    count(before, -1)
+    count(row, 1)
+  }
+
+  /** Returns how many every process had to know of in a bound. */
+  function knownIn(key: string): number {
+    const recent = [...(movedIn.get(key)?.values() ?? [])].filter((at) => at > world.now() - movedSlackMs)
+    return (counts.get(key) ?? 0) - recent.length
   }
 
   const maxOf = (bound: Bound): number => (bound === 'queue' ? settings.queueMax : settings.waitingMax)
@@ -61,7 +83,7 @@ export function watchRecord({ world, settings, service, record }: Watched): Watc
     const key = `${row.tenant} ${bound}`
     const since = fullSince.get(key)
     const now = counts.get(key) ?? 0
-    if (since !== undefined && since < row.createdAt - answerSlackMs && now > maxOf(bound))
+    if (since !== undefined && since < row.createdAt - movedSlackMs && now > maxOf(bound))
       world.violate('7 bound', `${now} in the bound ${bound} of ${row.tenant}, of ${maxOf(bound)}: ${row.id}`)
   }
 
@@ -93,10 +115,9 @@ export function watchRecord({ world, settings, service, record }: Watched): Watc
       if (hasEnded(known)) world.violate('3 state', `${after.id} left ${known.status} for ${after.status}`)
       if (known.status !== before.status)
         world.violate('3 state', `${after.id} moved from ${before.status}, and is ${known.status}`)
-      count(known, -1)
       const row = { ...known, ...after }
       rows.set(after.id, row)
-      count(row, 1)
+      countMoved(known, row)
     }
     if (answer !== undefined) {
       const key = [answer.tenant, answer.module, answer.path, answer.key].join('/')
