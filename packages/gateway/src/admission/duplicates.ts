@@ -4,15 +4,25 @@ import { digest, partOf } from '../content-digest.ts'
 import type { Content, Draft, JsonObject, Notification } from '../model.ts'
 import { canonical } from '../policy/canonical.ts'
 import type { Policy } from '../policy/policy.ts'
-import type { FingerprintHold, LimitState } from '../ports.ts'
+import type { Clock, FingerprintHold, LimitState, Store } from '../ports.ts'
 import { type Candidate, type Evaluation, suppressed } from './candidate.ts'
 
 // ---- suppressing
 
 export interface DuplicatesOptions {
   readonly policy: Policy
-  readonly state: Pick<LimitState, 'holdFingerprints' | 'releaseFingerprints'>
+  readonly state: Pick<LimitState, 'holdFingerprints' | 'fingerprintHolder' | 'releaseFingerprints'>
+  readonly store: Pick<Store, 'notification' | 'isVersioned'>
+  readonly clock: Pick<Clock, 'now' | 'at'>
 }
+
+/**
+ * A fingerprint that is held for so long by a notification that is not on record is nobody's, ms: the process that held it
+ * has died before its commit. A commit is given up much earlier.
+ */
+const orphanedMs = 5_000
+/** Between two looks for the notification on record, ms. */
+const lookMs = 50
 
 export interface Duplicates {
   /** Suppresses duplicates; returns the candidates that took their fingerprint, none in a preview. */
@@ -27,7 +37,40 @@ export function fingerprintHoldOf(policy: Policy, notification: Notification, wi
   return { subject, fingerprint: notification.fingerprint, id: notification.id, windowMs }
 }
 
-export function createDuplicates({ policy, state }: DuplicatesOptions): Duplicates {
+export function createDuplicates({ policy, state, store, clock }: DuplicatesOptions): Duplicates {
+  /**
+   * Takes a fingerprint that another notification holds if that was never accepted; false where it is on record. Its
+   * process may have died before the commit, and what it did not accept comes again: from Kafka, or from a client.
+   */
+  async function takeOrphaned(hold: FingerprintHold, isOwn: (id: string) => boolean): Promise<boolean> {
+    for (;;) {
+      const holder = await state.fingerprintHolder(hold)
+      if (holder !== undefined) {
+        // One that came later waits for this one: two batches that name the same recipients do not wait for each other.
+        if (isOwn(holder.id) || holder.id > hold.id) return false
+        if ((await store.notification(hold.subject.tenant, holder.id)) !== undefined) return false
+        const leftMs = holder.since + orphanedMs - clock.now()
+        if (leftMs > 0) {
+          const at = clock.now() + Math.min(lookMs, leftMs)
+          await new Promise<void>((resolve) => clock.at(at, resolve))
+          continue
+        }
+      }
+      const inPlaceOf = holder === undefined ? {} : { inPlaceOf: holder.id }
+      const [isHeld] = await state.holdFingerprints([{ ...hold, ...inPlaceOf }])
+      if (isHeld === true) return true
+    }
+  }
+
+  function takeAllOrphaned(
+    holds: readonly FingerprintHold[],
+    isHeld: readonly boolean[],
+  ): Promise<readonly boolean[]> {
+    const own = new Set(holds.map(({ id }) => id))
+    const isOwn = (id: string) => own.has(id)
+    return Promise.all(holds.map((hold, index) => isHeld[index] === true || takeOrphaned(hold, isOwn)))
+  }
+
   return {
     async suppress(candidates, { now, policyVersion, undo }) {
       const windowMs = policy.deduplicationWindowMs
@@ -44,9 +87,14 @@ export function createDuplicates({ policy, state }: DuplicatesOptions): Duplicat
       const first = await state.holdFingerprints(
         undo === undefined ? holds.map((hold) => ({ ...hold, dry: true })) : holds,
       )
+      // A process that shares its limits with no other takes back what it does not accept.
+      const isMine =
+        undo === undefined || !store.isVersioned || !first.includes(false)
+          ? first
+          : await takeAllOrphaned(holds, first)
       const claimed: Candidate[] = []
       for (const [index, each] of checked.entries()) {
-        if (first[index] !== true) each.verdict = suppressed(policyVersion, now, 'duplicate')
+        if (isMine[index] !== true) each.verdict = suppressed(policyVersion, now, 'duplicate')
         else if (undo !== undefined) claimed.push(each)
       }
       return claimed

@@ -7,7 +7,7 @@
 import type { Channel, Notification } from '../model.ts'
 import { advance } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
-import type { Clock, LimitState } from '../ports.ts'
+import type { Clock } from '../ports.ts'
 import type { RecipientLimiter } from '../stages.ts'
 import type { UndoList } from '../undo.ts'
 import { createLimitApplication } from './apply-limits.ts'
@@ -22,14 +22,15 @@ import {
 } from './candidate.ts'
 import { createDigestCollector } from './digests/digest-collector.ts'
 import type { OpenDigests } from './digests/open-digests.ts'
-import { createDuplicates } from './duplicates.ts'
+import { createDuplicates, type DuplicatesOptions } from './duplicates.ts'
 import { createEligibility } from './eligibility.ts'
 import type { ForbiddenHours } from './quiet-hours.ts'
 
 export interface EvaluatorOptions {
   readonly policy: Policy
   readonly limiter: RecipientLimiter
-  readonly state: Pick<LimitState, 'holdFingerprints' | 'releaseFingerprints'>
+  readonly state: DuplicatesOptions['state']
+  readonly store: DuplicatesOptions['store']
   readonly forbiddenHours: ForbiddenHours
   readonly digests: OpenDigests
   /** Channels that need no recipient address. */
@@ -49,9 +50,9 @@ export interface Evaluator {
 }
 
 export function createEvaluator(options: EvaluatorOptions): Evaluator {
-  const { policy, limiter, state, forbiddenHours, digests, selfAddressed, clock } = options
+  const { policy, limiter, state, store, forbiddenHours, digests, selfAddressed, clock } = options
   const ineligibility = createEligibility({ selfAddressed })
-  const duplicates = createDuplicates({ policy, state })
+  const duplicates = createDuplicates({ policy, state, store, clock })
   const digestCollector = createDigestCollector({ policy, digests })
   const reservations = createLimitApplication({
     policy,

@@ -76,7 +76,8 @@ export function createGate(options: GateOptions): Admitting {
   // Decide.
   const digests = createOpenDigests({ store, random })
   const candidatesOf = createCandidateFactory({ recipients, policy, clock, random })
-  const evaluator = createEvaluator({ policy, limiter, state, forbiddenHours, digests, selfAddressed, clock })
+  const shared = { policy, limiter, state, store, forbiddenHours, clock }
+  const evaluator = createEvaluator({ ...shared, digests, selfAddressed })
 
   // Follow a commit.
   const schedule = createScheduleCommitted({ scheduler, contents, onError })

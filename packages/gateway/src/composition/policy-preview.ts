@@ -82,6 +82,7 @@ export function createPolicyPreview(
       policy,
       limiter,
       state,
+      store,
       forbiddenHours,
       digests: createOpenDigests({ store, random }),
       selfAddressed: addressed,

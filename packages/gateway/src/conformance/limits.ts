@@ -379,7 +379,7 @@ export function exerciseLimits(name: string, open: () => OpenLimits | Promise<Op
 
     it('lets one notification hold a fingerprint within the window', async () => {
       const { state, now, until } = await open()
-      const hold = async (id: string, more: { readonly dry?: boolean } = {}) => {
+      const hold = async (id: string, more: object = {}) => {
         const [held] = await state.holdFingerprints([
           { subject: ada, fingerprint: 'f', id, windowMs: 10 * second, ...more },
         ])
@@ -392,7 +392,9 @@ export function exerciseLimits(name: string, open: () => OpenLimits | Promise<Op
       await state.releaseFingerprints([{ subject: ada, fingerprint: 'f', id: '1' }])
       assert.equal(await hold('2'), true)
       await until(now() + 10 * second)
-      assert.equal(await hold('3'), true)
+      await hold('3')
+      assert.equal((await state.fingerprintHolder({ subject: ada, fingerprint: 'f' }))?.id, '3')
+      assert.ok(!(await hold('4', { inPlaceOf: '1' })) && (await hold('4', { inPlaceOf: '3' })))
     })
   })
 }

@@ -50,6 +50,14 @@ export interface FingerprintHold {
   readonly windowMs: number
   /** Checks only, and holds nothing. */
   readonly dry?: boolean
+  /** Takes the fingerprint where this id holds it: its notification was never accepted. */
+  readonly inPlaceOf?: string
+}
+
+/** The notification that holds a fingerprint, and the instant since when, epoch ms. */
+export interface FingerprintHolder {
+  readonly id: string
+  readonly since: number
 }
 
 /** The decision of the limits; see `reserve` in @sluice/limits. */
@@ -124,6 +132,10 @@ export interface LimitState {
   advance(requests: readonly LimitRequest[]): Promise<Advance | undefined>
   /** Holds each fingerprint under its id for the window; false where another notification holds it already. */
   holdFingerprints(requests: readonly FingerprintHold[]): Promise<readonly boolean[]>
+  /** Returns who holds a fingerprint; undefined where nobody does. */
+  fingerprintHolder(
+    of: Pick<FingerprintHold, 'subject' | 'fingerprint'>,
+  ): Promise<FingerprintHolder | undefined>
   /** Releases fingerprints that the ids hold: a cancelled or failed notification does not block a duplicate. */
   releaseFingerprints(requests: readonly Omit<FingerprintHold, 'windowMs' | 'dry'>[]): Promise<void>
   /**

@@ -207,3 +207,32 @@ test('a call that waits for its connection counts for another process until it i
   await a.stop()
   await b.stop()
 })
+
+test('what a process has not accepted before it died is no duplicate when it comes again', async () => {
+  const { clock, a, b } = await twoProcesses({ sharesLimits: true, commits: false })
+  const draft = { recipient: 'ada', content: { subject: 'Your code', text: '1' } }
+  // It holds the fingerprint, and does not come to its commit.
+  a.post(draft).catch(() => undefined)
+  await clock.runUntil(clock.now() + 100)
+  const again = b.post(draft)
+  // Another one waits for the first, and is its duplicate.
+  const third = b.post(draft)
+  await clock.runUntil(clock.now() + 6 * second)
+  const answers = await Promise.all([again, third])
+  assert.deepEqual(answers.map(({ status }) => status).sort(), ['queued', 'suppressed'])
+  assert.equal(b.sent().length, 1)
+  await b.stop()
+})
+
+test('two batches that name the same recipients in another order are accepted without waiting for each other', async () => {
+  const { clock, a, b } = await twoProcesses({ sharesLimits: true })
+  const drafts = ['ada', 'bob'].map((recipient) => ({ recipient, content: { subject: 'News', text: '1' } }))
+  const begunAt = clock.now()
+  const posted = [a.postMany(drafts), b.postMany(drafts.toReversed())]
+  await clock.runUntil(clock.now() + second)
+  await Promise.all(posted)
+  assert.equal(a.sent().length + b.sent().length, 2, 'one for each recipient')
+  assert.ok(clock.now() - begunAt <= second)
+  await a.stop()
+  await b.stop()
+})

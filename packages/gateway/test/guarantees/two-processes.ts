@@ -1,7 +1,7 @@
 /** Two gateways over one record in memory, in virtual time. */
 import { createLocalHints } from '../../src/adapters/one-process.ts'
 import type { Members, Role } from '../../src/ports/fleet.ts'
-import type { LimitState, Provider } from '../../src/ports.ts'
+import type { LimitState, Provider, Store } from '../../src/ports.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
 import { createMemoryRecord } from '../../src/store/memory/memory.ts'
 import { createHarness, type Harness, type HarnessOptions } from '../harness.ts'
@@ -23,6 +23,16 @@ function slowProvider(name: string, calls: { readonly by: string; readonly id: s
   }
 }
 
+/** A store that is never heard of again when a change is written. */
+const withoutCommits = (store: Store): Store =>
+  new Proxy(store, {
+    get(target, name) {
+      if (name === 'commit') return () => new Promise<never>(() => {})
+      const value = Reflect.get(target, name)
+      return typeof value === 'function' ? value.bind(target) : value
+    },
+  })
+
 export interface TwoProcessesOptions extends Pick<HarnessOptions, 'policy' | 'config'> {
   /** Calls of the first process never end. */
   readonly hangs?: boolean
@@ -32,6 +42,8 @@ export interface TwoProcessesOptions extends Pick<HarnessOptions, 'policy' | 'co
   readonly sharesLimits?: boolean
   /** False where the first process accepts, and releases nothing. @defaultValue true */
   readonly claims?: boolean
+  /** False where the first process dies before each of its commits. @defaultValue true */
+  readonly commits?: boolean
   /** False where every hint is lost. @defaultValue true */
   readonly areTold?: boolean
 }
@@ -40,6 +52,7 @@ export async function twoProcesses(options: TwoProcessesOptions = {}) {
   const {
     hangs = false,
     claims = true,
+    commits = true,
     areTold = true,
     sharesLimits = false,
     writtenAfterMs,
@@ -85,7 +98,7 @@ export async function twoProcesses(options: TwoProcessesOptions = {}) {
     }
     const providers = () => [slowProvider(id, calls)]
     const parts = {
-      store: record.open(id),
+      store: commits || id !== 'a' ? record.open(id) : withoutCommits(record.open(id)),
       members,
       ...(areTold ? { notifier: hints.join() } : {}),
       ...(sharesLimits ? { wrapState: (own: LimitState) => (limits ??= own) } : {}),

@@ -16,16 +16,12 @@ const claimsTidyAt = 64
 /** Holds a fingerprint; false where another id holds it. */
 export function claim(
   claims: Claims,
-  {
-    fingerprint,
-    id,
-    windowMs,
-    dry,
-  }: Pick<FingerprintHold, 'fingerprint' | 'id' | 'windowMs'> & { dry: boolean | undefined },
+  { fingerprint, id, windowMs, dry, inPlaceOf }: Omit<FingerprintHold, 'subject'>,
   now: number,
 ): boolean {
   const first = claims.get(fingerprint)
-  if (first !== undefined && first.id !== id && now < first.at + windowMs) return false
+  const isFree = first === undefined || first.id === id || first.id === inPlaceOf
+  if (!isFree && now < first.at + windowMs) return false
   if (dry === true) return true
   if (claims.size >= claimsTidyAt) {
     for (const [key, held] of claims) if (held.at + windowMs <= now) claims.delete(key)

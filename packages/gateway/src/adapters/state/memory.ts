@@ -337,11 +337,15 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
       return (await each(limited, advanceLast, { isSoonEnough: true })).at(-1)
     },
     holdFingerprints: (claims) =>
-      each(claims, ({ subject, fingerprint, id, windowMs, dry }) => {
-        const of = known(subject.key)!
+      each(claims, (request) => {
+        const of = known(request.subject.key)!
         of.claims ??= new Map()
-        return claim(of.claims, { fingerprint, id, windowMs, dry }, clock.now())
+        return claim(of.claims, request, clock.now())
       }),
+    async fingerprintHolder({ subject, fingerprint }) {
+      const [held] = await each([{ subject }], () => known(subject.key)!.claims?.get(fingerprint) ?? null)
+      return held ? { id: held.id, since: held.at } : undefined
+    },
     async releaseFingerprints(claims) {
       await each(claims, ({ subject, fingerprint, id }) => {
         const of = known(subject.key)!

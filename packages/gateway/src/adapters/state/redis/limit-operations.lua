@@ -219,16 +219,18 @@ if operation == 'enlist' then
   end
   return { 'ok' }
 end
-if operation == 'print' or operation == 'drop print' then
+if operation == 'print' or operation == 'print holder' or operation == 'drop print' then
   local print, id, windowMs = ARGV[9], ARGV[10], (ARGV[11] or 0) + 0
   local first = call('HGET', prints, print)
   local since, owner
   if first then since, owner = string.match(first, '^(%d+) (.*)$') end
+  if operation == 'print holder' then return { 'ok', owner or nil, since } end
   if operation == 'drop print' then
     if owner == id then call('HDEL', prints, print) end
     return { 'ok' }
   end
-  if owner and owner ~= id and now < since + windowMs then return { 'ok', 0 } end
+  -- The last argument: an id in whose place the fingerprint is held, for its notification was never accepted.
+  if owner and owner ~= id and owner ~= ARGV[13] and now < since + windowMs then return { 'ok', 0 } end
   if ARGV[12] == '1' then return { 'ok', 1 } end
   if call('HLEN', prints) >= printsMax then
     local fields = call('HGETALL', prints)

@@ -244,10 +244,15 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
     holdFingerprints: (requests) =>
       Promise.all(
         requests.map(async (request) => {
-          const [isHeld] = await print('print', request, String(request.windowMs), flag(request.dry === true))
+          const { windowMs, dry, inPlaceOf = '' } = request
+          const [isHeld] = await print('print', request, String(windowMs), flag(dry === true), inPlaceOf)
           return isHeld === 1
         }),
       ),
+    async fingerprintHolder({ subject, fingerprint }) {
+      const [id, since] = await print('print holder', { subject, fingerprint, id: '' })
+      return id === undefined ? undefined : { id: String(id), since: Number(since) }
+    },
     async releaseFingerprints(requests) {
       await Promise.all(requests.map((request) => print('drop print', request)))
     },
