@@ -13,7 +13,7 @@ import type { Route } from './pools/route.ts'
 
 export interface AutomaticRedriveOptions {
   readonly route: Route
-  readonly store: Pick<Store, 'deadLetters'>
+  readonly store: Pick<Store, 'deadLetters' | 'isVersioned'>
   readonly ledger: Pick<Ledger, 'commit' | 'counts'>
   readonly scheduler: Pick<Scheduler, 'place'>
   readonly queue: Pick<Queue, 'size' | 'critical'>
@@ -39,6 +39,8 @@ const capacityCauses: readonly DeadCause[] = ['pool_blocked', 'shed', 'circuit_o
 const tickMs = 100
 /** Interval at which a process looks again while another one redrives. */
 const otherMs = 1_000
+/** Interval at which dead letters are looked for that another process has buried, and did not redrive. */
+const elsewhereMs = 30_000
 const pageMax = 500
 /** Assumed rate where no account has a limit, calls per second. */
 const unlimitedPerSecond = 1_000
@@ -70,6 +72,7 @@ export function createAutomaticRedrive(options: AutomaticRedriveOptions): Automa
   let beganAt: number | undefined
   let freeSeenAt = Number.NEGATIVE_INFINITY
   let disarm: (() => void) | undefined
+  let disarmLook: (() => void) | undefined
   let working: Promise<void> | undefined
   let stopped = false
 
@@ -81,7 +84,19 @@ export function createAutomaticRedrive(options: AutomaticRedriveOptions): Automa
     })
   }
 
+  /** Looks at times for what died elsewhere: this process was not told of it, and the other may not redrive it. */
+  function lookElsewhere(): void {
+    if (stopped || !store.isVersioned || disarmLook !== undefined) return
+    disarmLook = clock.at(clock.now() + elsewhereMs, () => {
+      disarmLook = undefined
+      if (members.holds(`redrive:${route.channel}`))
+        for (const priority of priorities) maybeDead.add(priority)
+      wake()
+    })
+  }
+
   function wake(): void {
+    lookElsewhere()
     if (stopped || working !== undefined || disarm !== undefined || maybeDead.size === 0) return
     const now = clock.now()
     if (!members.holds(`redrive:${route.channel}`)) {
@@ -210,6 +225,7 @@ export function createAutomaticRedrive(options: AutomaticRedriveOptions): Automa
     async stop() {
       stopped = true
       disarm?.()
+      disarmLook?.()
       await working
     },
   }

@@ -21,6 +21,8 @@ interface Setup {
   readonly leaves?: boolean
   /** A dead letter was on record at the start. @defaultValue true */
   readonly isDeadAtStart?: boolean
+  /** True if other processes share the record. @defaultValue false */
+  readonly isVersioned?: boolean
   /** True while this process holds the role. @defaultValue always */
   readonly holds?: (role: string) => boolean
 }
@@ -54,6 +56,7 @@ async function setUp({
   ratePerSecond = 100,
   leaves = true,
   isDeadAtStart = true,
+  isVersioned = false,
   holds = () => true,
 }: Setup = {}): Promise<Scene> {
   const clock = createVirtualClock(0)
@@ -82,6 +85,7 @@ async function setUp({
       },
     } as unknown as Route,
     store: {
+      isVersioned,
       async deadLetters(query) {
         read.pages += 1
         if (state.emptyPages > 0 && query.cursor === undefined) return { items: [], nextCursor: '!' }
@@ -383,3 +387,12 @@ test('an early, empty page does not end the redrive: later pages are read, then 
   await ticks(20)
   assert.equal(read.pages, pages, 'nothing is looked for any more')
 })
+
+for (const holds of [true, false])
+  test(`what another process has buried, this one redrives ${holds ? 'with' : 'not without'} the role`, async () => {
+    const scene = await setUp({ isDeadAtStart: false, isVersioned: true, holds: () => holds })
+    scene.automaticRedrive.wake()
+    await scene.bury(3)
+    await scene.clock.runUntil(35 * second)
+    assert.equal(scene.returned.length, holds ? 3 : 0)
+  })
