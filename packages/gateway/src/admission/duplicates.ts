@@ -17,10 +17,10 @@ export interface DuplicatesOptions {
 }
 
 /**
- * A fingerprint that is held for so long by a notification that is not on record is nobody's, ms: the process that held it
- * has died before its commit. A commit is given up much earlier.
+ * A fingerprint that is held for so long by a notification that is not on record is nobody's, ms. Longer than the silence
+ * after which a process is declared dead (12 to 14 s): one that stood still between this and its commit may commit before.
  */
-const orphanedMs = 5_000
+const orphanedMs = 15_000
 /** Between two looks for the notification on record, ms. */
 const lookMs = 50
 

@@ -217,7 +217,9 @@ test('what a process has not accepted before it died is no duplicate when it com
   const again = b.post(draft)
   // Another one waits for the first, and is its duplicate.
   const third = b.post(draft)
-  await clock.runUntil(clock.now() + 6 * second)
+  await clock.runUntil(clock.now() + 14 * second)
+  assert.equal(b.sent().length, 0, 'the first may still come to its commit until it is declared dead')
+  await clock.runUntil(clock.now() + 2 * second)
   const answers = await Promise.all([again, third])
   assert.deepEqual(answers.map(({ status }) => status).sort(), ['queued', 'suppressed'])
   assert.equal(b.sent().length, 1)
