@@ -36,6 +36,8 @@ export interface FilesOptions {
   /** A test that is skipped for want of an engine has failed. */
   readonly strict: boolean
   readonly print: (line: string) => void
+  /** Hears besides what was printed of a group that has failed. */
+  readonly failed?: (lines: string) => void
   /** Stops the groups that run, and starts no more. */
   readonly signal?: AbortSignal
   /**
@@ -170,14 +172,25 @@ async function runGroup(
   return report
 }
 
-function printGroup({ print }: FilesOptions, group: Group, durationMs: number, report: Report): void {
-  const failed = report.failures.length > 0 || report.tally.failed > 0
-  print(`${failed ? '✖' : '✔'} ${nameOf(group)}  ${say(report.tally)}  ${(durationMs / 1000).toFixed(1)} s`)
-  if (!failed) return
-  if (group.length > 1) print(indent(`the others: ${group.slice(1).join(' ')}`))
-  for (const failure of report.failures) print(indent(`✖ ${failure}`))
-  const printed = report.output.trim().split('\n').slice(-40).join('\n')
-  if (printed) print(indent(`what it printed:\n${printed}`))
+function printGroup(
+  { print, failed }: FilesOptions,
+  group: Group,
+  durationMs: number,
+  { tally, failures, output }: Report,
+): void {
+  const hasFailed = failures.length > 0 || tally.failed > 0
+  const sum = `${hasFailed ? '✖' : '✔'} ${nameOf(group)}  ${say(tally)}  ${(durationMs / 1000).toFixed(1)} s`
+  if (!hasFailed) {
+    print(sum)
+    return
+  }
+  const lines = [sum]
+  if (group.length > 1) lines.push(indent(`the others: ${group.slice(1).join(' ')}`))
+  lines.push(...failures.map((failure) => indent(`✖ ${failure}`)))
+  const printed = output.trim().split('\n').slice(-40).join('\n')
+  if (printed) lines.push(indent(`what it printed:\n${printed}`))
+  print(lines.join('\n'))
+  failed?.(lines.join('\n'))
 }
 
 function describe(event: EventData.TestFail, path: readonly string[], group: Group): string {

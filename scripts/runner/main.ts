@@ -31,6 +31,7 @@ const strict = Boolean(process.env.CI)
 const print = (line: string) => console.log(line)
 const sum = createTally()
 const times: string[] = []
+const failures: string[] = []
 const interrupted = new AbortController()
 
 /** One named part of the run; its time is printed, its counts go into the sum. */
@@ -70,7 +71,8 @@ async function main(): Promise<void> {
       return print('\nThe tests did not run: mend the checks above first, or add "-- --keep-going".')
     if (choice.engines.length > 0) await phase('engines', async () => report(await engined))
     const times = values.times ? startTimes(root) : undefined
-    const run = { root, strict, print, signal: interrupted.signal, times }
+    const failed = (lines: string) => void failures.push(lines)
+    const run = { root, strict, print, failed, signal: interrupted.signal, times }
     const each = (files: readonly string[]) => files.map((file) => [file])
     const tests = [
       // Tests that kill or measure have their files where a gateway has them.
@@ -183,6 +185,8 @@ try {
   print(`\n${(error as Error).message}`)
   sum.failed++
 }
+// Hundreds of lines stand behind a failure of the first minutes, and the record of a run may keep only its end.
+if (failures.length > 0) print(`\n── failed\n${failures.join('\n')}`)
 if (times.length > 0) print(`\n${times.join(' · ')}`)
 print(say(sum))
 process.exitCode = sum.failed > 0 ? 1 : 0

@@ -39,7 +39,8 @@ function run(
     ...options,
   })
   const code = `const { runFiles } = await import(${JSON.stringify(runner)})
-    const tally = await runFiles({ ...${given}, print: (line) => console.error(line) })
+    const tally = await runFiles({ ...${given}, print: (line) => console.error(line),
+      failed: (lines) => console.error('FAILED ' + lines) })
     console.log(JSON.stringify(tally))`
   const { NODE_TEST_CONTEXT: _, ...env } = process.env
   write({ 'driver.mjs': code })
@@ -69,6 +70,8 @@ test('passes, failures, skips and subtests are counted, and a suite is not', () 
   assert.match(lines, /✖ outer › wrong \(line \d+\)[\s\S]*1 !== 2/)
   assert.match(lines, /✖ outer › parent › child/)
   assert.match(lines, /seed 42/, 'what a failing file prints is shown')
+  assert.match(lines, /FAILED ✖ a\.test\.mjs[\s\S]*1 !== 2[\s\S]*seed 42/)
+  assert.doesNotMatch(lines, /FAILED . b\.test\.mjs/)
   assert.doesNotMatch(lines, /node:internal/)
 })
 
