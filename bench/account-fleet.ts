@@ -5,7 +5,7 @@
  * - `rates`: no window over, and at least 95 % of each rate used at saturation; `kills` the same with kills of the process
  *   that judges and a FLUSHALL, without the share;
  * - `storm`: behind the first 429 an account gets only the calls that are on their way, and those of a slot;
- * - `share`: with a tenth of the accounts blocked, calls fall by 10 % ± 2;
+ * - `share`: with a tenth of the accounts blocked, calls fall by 10 % ± 2, at saturation and at four fifths of it;
  * - `cost`: the tokens of 500 accounts of 1,000/s cost Redis at most 10 % of a core;
  * - `probes`: one probe at a time in many openings of a breaker; a thousand take some six minutes alone.
  *
@@ -26,6 +26,7 @@ import {
   type CalledAccount,
   Fleet,
   machineMs,
+  type Terms,
 } from '../packages/gateway/test/adapters/state/redis/account-fleet/fleet.ts'
 import { options } from './catalogue.ts'
 
@@ -38,6 +39,8 @@ const members = 4
 /** The margin by which each window is kept longer leaves 50 of 52 slots. */
 const usedMin = 0.95
 const callMs = 10
+/** The time for which a window of a second is kept, its margin with it. */
+const keptMs = 1_020
 
 /** 50,000 an hour is 500 in 36 s here, so that the window is full within the run. */
 const accounts: readonly CalledAccount[] = [
@@ -57,10 +60,10 @@ interface Line {
 async function startFleet(
   called: readonly CalledAccount[],
   warmMs: number,
-  shedding = false,
+  terms: Partial<Terms> = {},
 ): Promise<Fleet> {
   const prefix = `bench:${process.pid}:${called[0]!.id}:${machineMs()}:`
-  const fleet = new Fleet({ url: url!, prefix, accounts: called, askMs: 2, callMs, shedding })
+  const fleet = new Fleet({ url: url!, prefix, accounts: called, askMs: 2, callMs, ...terms })
   await fleet.open()
   for (let member = 0; member < members; member += 1) fleet.start()
   await fleet.ready(warmMs)
@@ -122,21 +125,37 @@ async function storm(): Promise<Line> {
   }
 }
 
+/** Clients send more than the accounts may carry, then four fifths of it. */
 async function share(): Promise<Line> {
-  const called = Array.from({ length: 20 }, (_, index) => ({ id: `a${index}`, rate: ['25/s'] }))
-  const fleet = await startFleet(called, 12_000, true)
-  const perSecond = (from: number, to: number): number =>
-    called.reduce((sum, { id }) => sum + fleet.between(id, from, to), 0) / ((to - from) / 1_000)
-  const before = perSecond(machineMs() - 10_000, machineMs())
-  for (const account of ['a0', 'a1']) fleet.tell({ kind: 'limit', account, seconds: 600 })
+  const lines = [await shareAt(1.5), await shareAt(0.8)]
+  return {
+    text: lines.map(({ text }) => text).join('; '),
+    holds: lines.every(({ holds }) => holds),
+  }
+}
+
+async function shareAt(load: number): Promise<Line> {
+  const called = Array.from({ length: 20 }, (_, index) => ({ id: `a${load}-${index}`, rate: ['25/s'] }))
+  const fleet = await startFleet(called, 12_000, {
+    shedding: true,
+    arrivalsPerSecond: (500 * load) / members,
+  })
+  /** Calls per second from now on: of whole windows, as an account at its rate makes its calls at the beginning of each. */
+  async function perSecond(): Promise<number> {
+    const from = machineMs()
+    const lengthMs = Math.ceil((seconds * 1_000) / keptMs) * keptMs
+    await sleep(lengthMs + 100)
+    const calls = called.reduce((sum, { id }) => sum + fleet.between(id, from, from + lengthMs), 0)
+    return (calls / lengthMs) * 1_000
+  }
+  const before = await perSecond()
+  for (const { id } of called.slice(0, 2)) fleet.tell({ kind: 'limit', account: id, seconds: 600 })
   await sleep(1_000)
-  const from = machineMs()
-  await sleep(seconds * 1_000)
-  const after = perSecond(from, machineMs())
+  const after = await perSecond()
   await fleet.close()
   const over = fleet.over()
   return {
-    text: `${before.toFixed(0)} calls a second, and ${after.toFixed(0)} with 2 of 20 accounts blocked: ${percent(after / before)}; ${over.length} windows over`,
+    text: `at ${load} of the rate ${before.toFixed(0)} calls a second, and ${after.toFixed(0)} with 2 of 20 accounts blocked: ${percent(after / before)}, ${over.length} windows over`,
     holds: Math.abs(after / before - 0.9) <= 0.02 && over.length === 0,
   }
 }

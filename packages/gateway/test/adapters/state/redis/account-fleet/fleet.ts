@@ -27,6 +27,8 @@ export interface Terms {
   readonly callMs: number
   /** True where load shedding bounds the pool while accounts are out. @defaultValue false */
   readonly shedding?: boolean
+  /** Notifications that arrive at the process each second, of which none waits above 5 s. Absent: one always waits. */
+  readonly arrivalsPerSecond?: number
 }
 
 export type ToParent =

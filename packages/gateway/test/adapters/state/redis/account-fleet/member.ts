@@ -88,6 +88,23 @@ const pool: Pool = new Pool({
   },
 })
 
+/** Instants at which what waits has arrived. */
+const waiting: number[] = []
+const waitMax = 5_000
+let arrivedUntil = clock.now()
+
+/** Lets arrive what is due, and gives up what has waited too long. */
+function arrive(now: number, perSecond: number): void {
+  const everyMs = 1_000 / perSecond
+  let count = 0
+  for (; arrivedUntil + everyMs <= now; arrivedUntil += everyMs) {
+    waiting.push(arrivedUntil)
+    count += 1
+  }
+  if (count > 0) pool.shedding.asked(now, count)
+  while (waiting.length > 0 && waiting[0]! < now - waitMax) waiting.shift()
+}
+
 let disarm: (() => void) | undefined
 let calls = 0
 let refused = 0
@@ -95,11 +112,14 @@ let refused = 0
 function pump(): void {
   if (isStopped) return
   const now = clock.now()
-  const leases = pool.lease(now, 256)
+  const { arrivalsPerSecond } = terms
+  if (arrivalsPerSecond !== undefined) arrive(now, arrivalsPerSecond)
+  const leases = pool.lease(now, arrivalsPerSecond === undefined ? 256 : waiting.length)
+  waiting.splice(0, leases.length)
   // The right to send and the recipients' limits are asked meanwhile.
   if (leases.length > 0) setTimeout(() => leases.forEach(call), terms.askMs)
   disarm?.()
-  const free = pool.freeAt(now)
+  const free = arrivalsPerSecond === undefined || waiting.length > 0 ? pool.freeAt(now) : undefined
   if (free !== undefined) disarm = clock.at(Math.max(free, leases.length > 0 ? now + 1 : now), pump)
 }
 
@@ -107,6 +127,7 @@ function call(lease: Lease): void {
   if (!lease.mayCall(clock.now())) {
     refused += 1
     lease.undo()
+    waiting.unshift(clock.now())
     return
   }
   const seconds = limited.get(lease.account.id)
@@ -130,5 +151,7 @@ pool.onNews(() => {
   disarm = clock.at(clock.now(), pump)
 })
 pump()
+// Arrivals come in clusters of 5 ms.
+if (terms.arrivalsPerSecond !== undefined) setInterval(pump, 5)
 process.on('disconnect', () => process.exit())
 setInterval(() => tellParent({ kind: 'counts', calls, refused, away }), 500).unref()
