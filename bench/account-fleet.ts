@@ -141,7 +141,7 @@ async function shareAt(load: number): Promise<Line> {
   /** An account at its rate makes its calls in bursts: it is measured from the beginning of one to that of another. */
   async function perSecond(ids: readonly string[]): Promise<number> {
     const from = machineMs()
-    await sleep(seconds * 1_000)
+    await sleep(Math.max(40, seconds) * 1_000)
     const to = machineMs()
     await sleep(2_000)
     return ids.reduce((sum, id) => {

@@ -76,8 +76,6 @@ export interface SlotQuestion {
   /** True if the uses of windows are asked for. */
   readonly withUses: boolean
   readonly asks: readonly SlotAsk[]
-  /** Tokens of all accounts together at most, but for probes. Absent: as many as are asked for. */
-  readonly most?: number | undefined
   readonly verdicts: readonly SlotVerdict[]
   /** Ends of blocks by account: account, instant. The latest counts. */
   readonly blocks: readonly (readonly [account: number, until: number])[]

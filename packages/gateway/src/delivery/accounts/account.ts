@@ -40,8 +40,6 @@ export interface AccountPolicy {
   readonly adaptive: { readonly min: number; readonly slowdown: number } | undefined
   /** Requests that the account be written, before it is called more often. Absent: no usage is recorded. */
   readonly keep: ((account: AccountState) => void) | undefined
-  /** Returns how many calls load shedding lets the pool begin within so many ms. Absent: any number. */
-  readonly roomWithin?: (now: number, ms: number) => number
 }
 
 const secondMs = 1_000

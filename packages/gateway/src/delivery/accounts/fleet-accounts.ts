@@ -99,7 +99,6 @@ class FleetPool implements FleetRounds<FleetAccount> {
   readonly #fills = new Map<FleetAccount, readonly number[]>()
   #disarm: (() => void) | undefined
   #isClosed = false
-  #roomWithin: AccountPolicy['roomWithin']
 
   constructor(name: string, options: FleetAccountsOptions) {
     this.#name = name
@@ -109,7 +108,6 @@ class FleetPool implements FleetRounds<FleetAccount> {
   add(options: AccountOptions, policy: AccountPolicy): AccountState {
     const account = new FleetAccount(options, policy, this.#accounts.length, this)
     this.#accounts.push(account)
-    this.#roomWithin = policy.roomWithin
     this.#byId.set(options.account.id, account)
     this.#roster = undefined
     this.#askSoon()
@@ -206,7 +204,6 @@ class FleetPool implements FleetRounds<FleetAccount> {
     const now = this.now()
     this.#isUrgent = false
     const asks = this.#asks(now)
-    const room = this.#roomWithin?.(now, slotMs)
     const results = this.#results
     this.#results = []
     const judged = this.#accounts.filter((account) => account.isJudged && this.isJudge())
@@ -230,11 +227,6 @@ class FleetPool implements FleetRounds<FleetAccount> {
       results: results.length === 0 ? undefined : JSON.stringify(results),
       withUses: asks.every(({ ask }) => ask.want === 0) || this.isJudge(),
       asks: asks.map(({ ask }) => ask),
-      // Tokens that load shedding would leave in hand are of use to other processes.
-      most:
-        room === undefined || room === Number.POSITIVE_INFINITY
-          ? undefined
-          : Math.max(0, room - this.#inHand),
       verdicts: judged.map((account) => account.verdict(now)),
       blocks: blocked.map(({ index, blockedUntil }) => [index, blockedUntil]),
       abandoned: abandoned.map(({ index }) => index),

@@ -104,13 +104,6 @@ export class LoadShedding {
     return Math.floor(this.#tokens + 1e-9)
   }
 
-  /** Returns the number of calls that may begin within so many ms. */
-  roomWithin(now: number, ms: number): number {
-    if (!this.isActive) return Number.POSITIVE_INFINITY
-    this.#fill(now)
-    return Math.ceil(this.#tokens + (this.admitted(now) * ms) / 1_000)
-  }
-
   /**
    * Tests if the pool has admitted as much as it saves up, which nobody has used: then the accounts, or the gateway,
    * carry less than is admitted.

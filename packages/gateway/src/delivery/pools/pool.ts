@@ -96,7 +96,6 @@ export class Pool {
       breaker: options.breaker ?? defaultBreakerPolicy,
       adaptive: options.adaptive,
       keep: options.keep && ((account: AccountState) => options.keep?.(this, account)),
-      roomWithin: (now: number, ms: number) => this.shedding.roomWithin(now, ms),
     }
     const { stateOf = (of, by) => new PooledAccount(of, by) } = options
     const members = options.accounts.map((account) => stateOf(account, policy))

@@ -26,8 +26,7 @@
 --          w how long nothing is granted after a birth at least, p how long a probe is waited for, ms,
 --          x places of probes that were not made, c {place, covered}, F fills {place, instant, count, …},
 --          q of each account: place, want, calls under way and tokens in hand; e of those in q that have more to tell: number
---          in q, share of the places that are kept, calls to count in this slot, tokens to take back {slot, count, …} or 0;
---          a tokens of all accounts at most, but for probes, or nil
+--          in q, share of the places that are kept, calls to count in this slot, tokens to take back {slot, count, …} or 0
 -- returns  '?' where the roster is to be given; else JSON: slot, server's clock, birth, verdict and result numbers, V verdicts,
 --          R results, U uses, T long windows; and of each account of q: 262,144 times busy, and 16 times its tokens, and 8 for a
 --          probe, and the reason why there are no more. Numbers of Redis cost a tenth of those of JSON.

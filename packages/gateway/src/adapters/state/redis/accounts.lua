@@ -194,7 +194,6 @@ local answers, q, more, moreAt, ceil = {}, given.q, given.e or {}, {}, math.ceil
 local places, bounds, oneBound, maxima = roster.places, roster.concurrency, tonumber(roster.concurrency), {}
 for each, rule in ipairs(rules) do maxima[each] = type(rule[4]) == 'table' and rule[4] end
 local hasMore, isGranted, isTold, ruleCount = #more > 0, false, false, #rules
-local most = given.a or math.huge
 local firstMost, firstSums = rules[1] and not maxima[1] and rules[1][4], sumsOf[1]
 for at = 1, #more, 4 do moreAt[more[at]] = at end
 for at = 1, #q, 3 do
@@ -239,11 +238,6 @@ for at = 1, #q, 3 do
     granted = want
     if left < granted then granted = left end
     if share < granted then granted = share end
-    if not isProbe then
-      share = min(share, most)
-      granted = min(granted, most)
-      most = most - granted
-    end
     if granted == want then reason = 0 elseif granted == share and granted < left then reason = 5 end
   end
   if granted > 0 then

@@ -76,7 +76,6 @@ function write(question: SlotQuestion, withRoster: boolean): string {
     f: question.withUses ? 1 : undefined,
     q: asks.flatMap(({ account, want, busy }) => [account + 1, want, busy]),
     e: more.length === 0 ? undefined : more,
-    a: question.most,
     u: verdicts.map(({ account, openUntil, coolDownMs, concurrency, share, risesFrom }) => [
       account + 1,
       openUntil,
