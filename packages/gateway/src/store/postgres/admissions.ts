@@ -141,14 +141,16 @@ export function createAdmissions(db: Db, pseudonymOf: PseudonymOf, read: ReadRow
           : await db.query<WholeRow>(
               `SELECT * FROM whole WHERE id = ANY($1) AND ${mayHaveCome} AND ${countsSince('$2')} ORDER BY seq`,
               // Questions of one turn differ by milliseconds, and a row too many counts in no window.
-              [few.map(({ id }) => id), Math.min(...queries.map(({ since }) => since))],
+              [[...new Set(few.map(({ id }) => id))], Math.min(...queries.map(({ since }) => since))],
             )
-      const indexOf = new Map(few.map(({ id, n }) => [id, n]))
-      const rowsOf = Map.groupBy(rows, ({ id }) => indexOf.get(id)!)
+      const askersOf = Map.groupBy(few, ({ id }) => id)
+      const rowsOf = queries.map((): WholeRow[] => [])
+      // Several questions may be about one recipient, and each gets all of its rows.
+      for (const row of rows) for (const { n } of askersOf.get(row.id)!) rowsOf[n]!.push(row)
       return queries.map(({ recipient }, n) =>
         (idsOf.get(n)?.length ?? 0) > togetherMax
           ? undefined
-          : (rowsOf.get(n) ?? []).map((row) => named(row, recipient)),
+          : rowsOf[n]!.map((row) => named(row, recipient)),
       )
     },
   })
