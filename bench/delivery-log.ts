@@ -165,7 +165,12 @@ async function exact(): Promise<boolean> {
     cursor = page.nextCursor
   }
   await store.close()
-  const client = new cassandra.Client({ contactPoints: [service.url], localDataCenter: 'datacenter1' })
+  const { host, username, password } = new URL(`cassandra://${service.url}`)
+  const client = new cassandra.Client({
+    contactPoints: [host],
+    localDataCenter: 'datacenter1',
+    credentials: { username, password },
+  })
   ends.push(() => client.shutdown())
   const found = new Map<string, number>()
   let [other, unknown] = [0, 0]

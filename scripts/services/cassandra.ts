@@ -1,4 +1,4 @@
-/** Cassandra as the tests want it: one node on loopback, a small heap, a temporary folder. */
+/** Cassandra as the tests want it: one node on loopback that asks for a login, a small heap, a temporary folder. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fetchJars } from './maven.ts'
@@ -41,7 +41,10 @@ const opened = [
   'jdk.management/com.sun.management.internal',
 ]
 
-/** Starts a node. Started again with the same `folder` and `port`, it comes back with its rows. */
+/** The role that every new node has. */
+const login = 'cassandra:cassandra'
+
+/** Starts a node. Its `url` is what stands in an address behind `cassandra://`: user, password, host and port. Started again with the same `folder` and `port`, it comes back with its rows. */
 export async function startCassandra(options: CassandraOptions = {}): Promise<Service> {
   const jars = fetchJars({
     name: 'cassandra',
@@ -63,12 +66,15 @@ export async function startCassandra(options: CassandraOptions = {}): Promise<Se
       `-Dcassandra.config=file://${settings}`,
       `-Dcassandra.storagedir=${folder}`,
       `-Dlogback.configurationFile=${join(folder, 'logback.xml')}`,
+      // The first role is made 10 s after the start otherwise.
+      '-Dcassandra.superuser_setup_delay_ms=0',
       // A node that is alone has nobody to wait for.
       ...['-Dcassandra.skip_wait_for_gossip_to_settle=0', '-Dcassandra.ring_delay_ms=0'],
       ...['-cp', `${jars}/*`, 'org.apache.cassandra.service.CassandraDaemon'],
     ])
     await until('its first answer', () => answersOptions(port), 90_000)
-    const url = `127.0.0.1:${port}`
+    await until('its first login', () => logsIn(port), 30_000)
+    const url = `${login}@127.0.0.1:${port}`
     return { url, env: { SLUICE_TEST_CASSANDRA: url } }
   })
 }
@@ -83,6 +89,12 @@ function settingsOf(port: number, folder: string): string {
     endpoint_snitch: 'SimpleSnitch',
     listen_address: '127.0.0.1',
     rpc_address: '127.0.0.1',
+    authenticator: 'PasswordAuthenticator',
+    authorizer: 'CassandraAuthorizer',
+    // Rights that are granted hold at once.
+    roles_validity: '0ms',
+    permissions_validity: '0ms',
+    credentials_validity: '0ms',
     native_transport_port: port,
     storage_port: storagePort,
     seed_provider: `[{ class_name: org.apache.cassandra.locator.SimpleSeedProvider, parameters: [{ seeds: "127.0.0.1:${storagePort}" }] }]`,
@@ -109,4 +121,22 @@ const logging = `<configuration>
 async function answersOptions(port: number): Promise<boolean> {
   const request = Buffer.from([4, 0, 0, 0, 5, 0, 0, 0, 0])
   return (await firstWords(port, request)) !== undefined
+}
+
+/** A node that serves clients may not have its first role yet. */
+async function logsIn(port: number): Promise<boolean> {
+  const { Client } = (await import('cassandra-driver')).default
+  const [username = '', password = ''] = login.split(':')
+  const client = new Client({
+    contactPoints: [`127.0.0.1:${port}`],
+    localDataCenter: 'datacenter1',
+    credentials: { username, password },
+  })
+  return client
+    .connect()
+    .then(
+      () => true,
+      () => false,
+    )
+    .finally(() => client.shutdown())
 }

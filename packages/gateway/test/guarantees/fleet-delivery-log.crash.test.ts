@@ -30,13 +30,13 @@ describe('the delivery log of two gateways', needs('postgres', 'redis', 'cassand
   after(dropSchemas)
 
   test('has each change of state once, after its writer was killed while Cassandra was frozen', async (t) => {
-    const node = process.env.SLUICE_TEST_CASSANDRA!
+    const { username, password, host: node } = new URL(`cassandra://${process.env.SLUICE_TEST_CASSANDRA!}`)
     const keyspace = `t_${randomBytes(4).toString('hex')}`
     const proxy = await startProxy(`cassandra://${node}`)
     t.after(proxy.close)
     const fleet = await startFleet(t, {
       name: 'delivery_log',
-      config: { deliveryLog: `${proxy.url}/${keyspace}` },
+      config: { deliveryLog: `${proxy.url.replace('//', `//${username}:${password}@`)}/${keyspace}` },
     })
     const { sites, post } = fleet
     const ids: string[] = []
@@ -80,7 +80,7 @@ describe('the delivery log of two gateways', needs('postgres', 'redis', 'cassand
     await sleep(500)
     await logged()
 
-    const address = { nodes: [node], keyspace, shown: node }
+    const address = { nodes: [node], user: username, password, keyspace, shown: node }
     const log = createCassandraLog({ address, keepMs: 365 * 86_400_000, clock: { now: Date.now } })
     t.after(() => log.close())
     let entries = 0
@@ -94,7 +94,11 @@ describe('the delivery log of two gateways', needs('postgres', 'redis', 'cassand
       )
       entries += timeline.length
     })
-    const client = new cassandra.Client({ contactPoints: [node], localDataCenter: 'datacenter1' })
+    const client = new cassandra.Client({
+      contactPoints: [node],
+      localDataCenter: 'datacenter1',
+      credentials: { username, password },
+    })
     t.after(() => client.shutdown())
     const { rows } = await client.execute(`SELECT count(*) AS n FROM ${keyspace}.delivery_log`)
     assert.equal(Number(rows[0]!.n), entries)

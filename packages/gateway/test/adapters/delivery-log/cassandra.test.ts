@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { after, describe, test } from 'node:test'
+import cassandra from 'cassandra-driver'
 import { needs } from '../../../../../scripts/services/needs.ts'
 import { createCassandraLog } from '../../../src/adapters/delivery-log/cassandra.ts'
 import { lookAtCassandra } from '../../../src/adapters/delivery-log/cassandra-connection.ts'
@@ -35,10 +36,17 @@ async function explain(folder: string, ...args: readonly string[]): Promise<read
 }
 
 describe('the delivery log in Cassandra', needs('cassandra'), () => {
-  const node = process.env.SLUICE_TEST_CASSANDRA!
+  const named = process.env.SLUICE_TEST_CASSANDRA!
+  const { username: user, password, host: node } = new URL(`cassandra://${named}`)
   const keyspace = `t_${randomBytes(4).toString('hex')}`
-  const shown = `cassandra://${node}/${keyspace}`
-  const address = { nodes: [node], keyspace, shown }
+  const written = `cassandra://${named}/${keyspace}`
+  const address = {
+    nodes: [node],
+    user,
+    password,
+    keyspace,
+    shown: `cassandra://${user}@${node}/${keyspace}`,
+  }
   const created: (readonly string[])[] = []
   let log: DeliveryLog | undefined
   after(() => log?.close())
@@ -85,6 +93,54 @@ describe('the delivery log in Cassandra', needs('cassandra'), () => {
       )
   })
 
+  test('a role needs a login and the rights to read and to write, and none to make tables', async (t) => {
+    for (const wrong of [
+      { user: undefined, password: undefined },
+      { user, password: 'wrong-password' },
+    ])
+      await assert.rejects(lookAtCassandra({ ...address, ...wrong } as typeof address), (error: Error) => {
+        assert.match(
+          error.message,
+          /does not serve: .*(requires authentication|incorrect|[Cc]redentials).*a user that may log in/,
+        )
+        assert.doesNotMatch(error.message, /wrong-password/)
+        return true
+      })
+    const admin = new cassandra.Client({
+      contactPoints: [node],
+      localDataCenter: 'datacenter1',
+      credentials: { username: user, password },
+    })
+    const role = `${keyspace}_gateway`
+    await admin.execute(`CREATE ROLE ${role} WITH PASSWORD = 'of the gateway' AND LOGIN = true`)
+    const limited = createCassandraLog({
+      address: { ...address, user: role, password: 'of the gateway' },
+      keepMs,
+      clock: { now: Date.now },
+    })
+    t.after(async () => {
+      await limited.close()
+      await admin.execute(`DROP ROLE ${role}`)
+      await admin.shutdown()
+    })
+    const record = {
+      ...({
+        tenant: 'shop',
+        recipient: 'user-43',
+        notificationId: '01RIGHTS',
+        channel: 'email',
+        seq: 0,
+      } as const),
+      events: [{ at: Date.now(), status: 'accepted' as const }],
+    }
+    await assert.rejects(limited.notification('none'), /no SELECT permission/)
+    await admin.execute(`GRANT SELECT ON KEYSPACE ${keyspace} TO ${role}`)
+    await assert.rejects(limited.write([record]), /no MODIFY permission/)
+    await admin.execute(`GRANT MODIFY ON KEYSPACE ${keyspace} TO ${role}`)
+    await limited.write([record])
+    assert.equal((await limited.notification('01RIGHTS'))?.recipient, 'user-43')
+  })
+
   test('a log whose node is frozen ends all the same', async (t) => {
     const proxy = await startProxy(`cassandra://${node}`)
     t.after(proxy.close)
@@ -117,7 +173,7 @@ describe('the delivery log in Cassandra', needs('cassandra'), () => {
   })
 
   test('sluice explain --log shows what is logged of a notification, and says where there is nothing', async (t) => {
-    const folder = temporaryFolder(t, { 'sluice.yaml': `deliveryLog: ${shown}` })
+    const folder = temporaryFolder(t, { 'sluice.yaml': `deliveryLog: ${written}` })
     const now = Date.now()
     await log!.write([
       {
