@@ -18,7 +18,7 @@ export interface AdmitUndecidedOptions extends AdmitOptions {
   readonly throttle: Pick<TenantThrottle, 'pass' | 'preview'>
   readonly evaluator: Pick<Evaluator, 'evaluate' | 'preview' | 'ineligibility'>
   readonly policy: Pick<Policy, 'version' | 'onStateLost'>
-  readonly clock: Pick<Clock, 'now'>
+  readonly clock: Pick<Clock, 'now' | 'monotonic'>
   readonly limitsWait: Pick<LimitsWait, 'hasOf'>
 }
 
@@ -26,7 +26,7 @@ export interface AdmitUndecidedOptions extends AdmitOptions {
 export function createAdmission(options: AdmitUndecidedOptions): Pick<Gate, 'admit' | 'preview'> {
   const { store, ledger, candidatesOf, throttle, evaluator, digests, recipients, handover, onError } = options
   const { policy, clock, limitsWait } = options
-  const always = { store, ledger, candidatesOf, digests, recipients, handover, onError }
+  const always = { store, ledger, candidatesOf, digests, recipients, handover, clock, onError }
   const decided = createAdmit({ ...always, throttle, evaluator })
   const undecided = createAdmit({
     ...always,

@@ -10,7 +10,7 @@
 import { type Conflicted, conflicted, isAmong, retryOnConflict } from '../conflict.ts'
 import { SluiceError } from '../errors.ts'
 import { delayingLimit, isFinal, type Notification, type SharedContent } from '../model.ts'
-import type { Change, Conflict, Store } from '../ports.ts'
+import type { Change, Clock, Conflict, Store } from '../ports.ts'
 import type { Admit, Admitted, Gate, Ledger, Room } from '../stages.ts'
 import { generationsOf } from '../state-generation.ts'
 import { type UndoList, withUndo } from '../undo.ts'
@@ -18,6 +18,7 @@ import { accepted, type Candidate } from './candidate.ts'
 import { contentsOf, decidedFor, digestWrites, forgetConflicting } from './candidate-writes.ts'
 import type { CandidateFactory } from './candidates.ts'
 import type { OpenDigests } from './digests/open-digests.ts'
+import { heldMsMax } from './duplicates.ts'
 import type { Evaluator } from './evaluate.ts'
 import type { Handover } from './handover.ts'
 import type { RecipientCache } from './recipient-cache.ts'
@@ -32,11 +33,12 @@ export interface AdmitOptions {
   readonly digests: Pick<OpenDigests, 'forget'>
   readonly recipients: Pick<RecipientCache, 'forget'>
   readonly handover: Handover
+  readonly clock: Pick<Clock, 'monotonic'>
   readonly onError: (what: string, error: unknown) => void
 }
 
 export function createAdmit(options: AdmitOptions): Gate['admit'] {
-  const { store, ledger, candidatesOf, throttle, evaluator, handover, onError } = options
+  const { store, ledger, candidatesOf, throttle, evaluator, handover, clock, onError } = options
 
   async function admitOnce(request: Admit, undo: UndoList): Promise<readonly Admitted[] | Conflicted> {
     const { caller, drafts, job } = request
@@ -44,6 +46,7 @@ export function createAdmit(options: AdmitOptions): Gate['admit'] {
 
     const passing = throttle.pass(candidates, undo)
     const passed = passing instanceof Promise ? await passing : passing
+    const begunAt = clock.monotonic()
     await evaluator.evaluate(candidates, undo)
     const released = passed?.releaseSuppressed()
     if (released instanceof Promise) await released
@@ -59,6 +62,7 @@ export function createAdmit(options: AdmitOptions): Gate['admit'] {
       ...(store.isVersioned ? { decidedFor: decidedFor(candidates) } : {}),
       ...generationsOf(caller.tenant, { throttle: passed?.generation, room: room.generation }),
     }
+    if (store.isVersioned && clock.monotonic() - begunAt > heldMsMax) return conflicted
     const result = await ledger.commit(change)
     if (!result.applied) {
       forgetConflicting(options, candidates, result.conflicts)
@@ -121,8 +125,7 @@ function roomFor(
   contents: readonly SharedContent[],
   ofJob: boolean,
 ): Room {
-  const room = { queue: 0, critical: 0, waiting: 0, bytes: 0 }
-  for (const { bytes } of contents) room.bytes += bytes
+  const room = { queue: 0, critical: 0, waiting: 0, bytes: contents.reduce((n, { bytes }) => n + bytes, 0) }
   for (const notification of notifications) {
     const { status, priority, bytes = 0 } = notification
     if (!isFinal(status)) room.bytes += bytes

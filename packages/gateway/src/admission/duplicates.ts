@@ -21,6 +21,8 @@ export interface DuplicatesOptions {
  * after which a process is declared dead (12 to 14 s): one that stood still between this and its commit may commit before.
  */
 const orphanedMs = 15_000
+/** A try that took longer than this does not commit, ms, but begins anew: its fingerprints may be another's soon. */
+export const heldMsMax = 5_000
 /** Between two looks for the notification on record, ms. */
 const lookMs = 50
 
@@ -42,12 +44,12 @@ export function createDuplicates({ policy, state, store, clock }: DuplicatesOpti
    * Takes a fingerprint that another notification holds if that was never accepted; false where it is on record. Its
    * process may have died before the commit, and what it did not accept comes again: from Kafka, or from a client.
    */
-  async function takeOrphaned(hold: FingerprintHold, isOwn: (id: string) => boolean): Promise<boolean> {
+  async function takeOrphaned(hold: FingerprintHold, own: ReadonlySet<string>): Promise<boolean> {
     for (;;) {
       const holder = await state.fingerprintHolder(hold)
       if (holder !== undefined) {
-        // One that came later waits for this one: two batches that name the same recipients do not wait for each other.
-        if (isOwn(holder.id) || holder.id > hold.id) return false
+        // Two batches may name the same recipients: only the later one waits for the other.
+        if (own.has(holder.id) || (holder.id > hold.id && own.size > 1)) return false
         if ((await store.notification(hold.subject.tenant, holder.id)) !== undefined) return false
         const leftMs = holder.since + orphanedMs - clock.now()
         if (leftMs > 0) {
@@ -67,8 +69,7 @@ export function createDuplicates({ policy, state, store, clock }: DuplicatesOpti
     isHeld: readonly boolean[],
   ): Promise<readonly boolean[]> {
     const own = new Set(holds.map(({ id }) => id))
-    const isOwn = (id: string) => own.has(id)
-    return Promise.all(holds.map((hold, index) => isHeld[index] === true || takeOrphaned(hold, isOwn)))
+    return Promise.all(holds.map((hold, index) => isHeld[index] === true || takeOrphaned(hold, own)))
   }
 
   return {

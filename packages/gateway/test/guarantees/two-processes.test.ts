@@ -226,6 +226,20 @@ test('what a process has not accepted before it died is no duplicate when it com
   await b.stop()
 })
 
+test('a batch that has waited for the fingerprint of a dead process is accepted once with those who wait for the batch', async () => {
+  const { clock, a, b } = await twoProcesses({ sharesLimits: true, commits: false })
+  const to = (recipient: string) => ({ recipient, content: { subject: 'News', text: '1' } })
+  a.post(to('bob')).catch(() => undefined)
+  const batch = b.postMany([to('ada'), to('bob')])
+  await clock.settle()
+  const again = b.post(to('ada'))
+  await clock.runUntil(clock.now() + 40 * second)
+  const answers = [...(await batch), await again]
+  assert.equal(answers.filter(({ status }) => status === 'suppressed').length, 1)
+  assert.equal(b.sent().length, 2, 'one for each recipient')
+  await b.stop()
+})
+
 test('two batches that name the same recipients in another order are accepted without waiting for each other', async () => {
   const { clock, a, b } = await twoProcesses({ sharesLimits: true })
   const drafts = ['ada', 'bob'].map((recipient) => ({ recipient, content: { subject: 'News', text: '1' } }))
