@@ -37,19 +37,27 @@ export async function continueTimeLine(
     log.warn({ event: 'clock.stepped', byMs, aheadMs: clock.aheadMs() })
     void keep()
   })
+  let isOpen = true
   let disarm: (() => void) | undefined
+  let looking: Promise<void> | undefined
   const look = async (): Promise<void> => {
     const { at, aheadMs } = clock.line()
     if (at - kept.at >= everyMs || Math.abs(aheadMs - kept.aheadMs) >= shiftMs) await keep()
   }
   const beat = (): void => {
-    disarm = clock.at(clock.now() + lookMs, () => void look().finally(beat))
+    // Behind its end it would go on for ever on a store that is closed, and keep the process alive.
+    if (!isOpen) return
+    disarm = clock.at(clock.now() + lookMs, () => {
+      looking = look().finally(beat)
+    })
   }
   await keep()
   beat()
   return async () => {
+    isOpen = false
     forget()
     disarm?.()
+    await looking
     await keep()
   }
 }

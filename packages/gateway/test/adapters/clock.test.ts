@@ -118,6 +118,44 @@ test('how the wall clock stands is saved every ten seconds, and within a second 
   assert.equal(saved.length, 4)
 })
 
+test('a gateway that stops while its time is being saved saves it once more, and never again', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
+  const { pass, clock } = setUp()
+  const saving: PromiseWithResolvers<void>[] = []
+  const store = {
+    timeLine: async () => undefined,
+    keepTimeLine: () => {
+      saving.push(Promise.withResolvers<void>())
+      return saving.at(-1)!.promise
+    },
+  }
+  const log = createLog({ level: 'silent' })
+  const errorsOf = () => (_: string, error: unknown) => assert.fail(error as Error)
+  const turns = async (): Promise<void> => {
+    for (let turn = 0; turn < 10; turn += 1) await Promise.resolve()
+  }
+  const started = continueTimeLine({ clock, log, errorsOf }, store)
+  await turns()
+  saving[0]!.resolve()
+  const stop = await started
+  pass(10_000)
+  t.mock.timers.tick(1_000)
+  assert.equal(saving.length, 2, 'it is being saved')
+  const stopped = stop()
+  await turns()
+  assert.equal(saving.length, 2, 'one at a time')
+  saving[1]!.resolve()
+  await turns()
+  saving[2]!.resolve()
+  await stopped
+  for (let second = 0; second < 20; second += 1) {
+    pass(1_000)
+    t.mock.timers.tick(1_000)
+    await turns()
+  }
+  assert.equal(saving.length, 3)
+})
+
 test('a timer waits for its duration, whatever the wall clock does', async () => {
   let wallMs = Date.now()
   const clock = createSystemClock({ wall: () => wallMs })
