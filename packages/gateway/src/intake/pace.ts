@@ -19,7 +19,7 @@ export interface IntakePace {
 }
 
 /** The load shedding of a pool, which is told of its topics, because the pace hides their demand. */
-export interface PacedShedding {
+interface PacedShedding {
   /** True while accounts are out. */
   readonly isActive: boolean
   /** Computes the admitted calls per second. */

@@ -55,7 +55,7 @@ export interface FingerprintHold {
 }
 
 /** The notification that holds a fingerprint, and the instant since when, epoch ms. */
-export interface FingerprintHolder {
+interface FingerprintHolder {
   readonly id: string
   readonly since: number
 }

@@ -12,7 +12,7 @@ interface Timed {
 }
 
 /** A pause that strikes when a process has the next right to send, and the order that a client gives of another one meanwhile. */
-export interface Ambush extends Timed {
+interface Ambush extends Timed {
   readonly forMs: number
   readonly order: 'cancel' | 'opt-out'
   /** The pause begins before the right arrives, not behind it. */

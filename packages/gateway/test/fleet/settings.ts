@@ -46,7 +46,7 @@ export interface HoldPlan {
 }
 
 /** A span in which an account carries nothing. */
-export interface Outage {
+interface Outage {
   readonly account: string
   readonly from: number
   readonly to: number
@@ -54,7 +54,7 @@ export interface Outage {
 }
 
 /** The requests of applications, where a run concentrates on something. Whoever is named more often gets more. */
-export interface Traffic {
+interface Traffic {
   readonly tenants: readonly string[]
   readonly recipients: readonly string[]
   /** Shares of the kinds of requests; the rest are posts. */

@@ -51,7 +51,7 @@ export interface HttpSink {
 }
 
 /** A time in which the event loop stood still: what arrived in it is stamped with its end. */
-export interface Stall {
+interface Stall {
   /** Its end, on the clock of the stamps, epoch ms. */
   readonly at: number
   readonly ms: number
