@@ -8,7 +8,7 @@
  * times of a recorded run that order ends 1 to 2 % behind the longest first, and needs no record of times.
  */
 import { engines } from '../services/engines.ts'
-import { closure, reachedFrom, withoutComments } from '../tidy/imports.ts'
+import { closure, codeOf, oncePerFile, reachedFrom } from '../tidy/imports.ts'
 import type { Tree } from '../tidy/tree.ts'
 
 export interface Wish {
@@ -49,7 +49,8 @@ export function choose(tree: Tree, { only, unit }: Wish): Choice {
   return {
     beside: files.filter((file) => ![crashing, measuring, lonely].some((kind) => kind.test(file))),
     crash: files.filter((file) => crashing.test(file)),
-    exact: files.filter((file) => measuring.test(file)),
+    // They wait, so their size says nothing: the smallest, of a provider that falls silent, takes the longest by 5 s.
+    exact: files.filter((file) => measuring.test(file)).toReversed(),
     alone: files.filter((file) => lonely.test(file)),
     engines: Object.keys(engines).filter((name) => files.some((file) => asked.get(file)!.engines.has(name))),
     leftOut,
@@ -63,13 +64,17 @@ export function choose(tree: Tree, { only, unit }: Wish): Choice {
 function askedOf(tree: Tree, file: string): { engines: Set<string>; own: number } {
   const reached = [...closure(tree, [file])]
   const texts = reached.filter((one) => !one.startsWith('scripts/')).concat(file)
-  const text = texts.map((one) => withoutComments(tree.text(one))).join('\n')
-  const words = new Set(text.match(/\bSLUICE_TEST_\w+/g))
-  const called = [...text.matchAll(/\bneeds\(([^)]*)\)/g)].map((match) => match[1]).join()
-  const named = Object.entries(engines)
+  const own = texts.flatMap((one) => reachedFrom(tree, one)).filter((one) => starters.has(one)).length
+  return { engines: new Set(texts.flatMap((one) => enginesNamed(tree, one))), own }
+}
+
+const starters = new Set(Object.keys(engines).map((name) => `scripts/services/${name}.ts`))
+
+const enginesNamed = oncePerFile((tree, file): readonly string[] => {
+  const code = codeOf(tree, file)
+  const words = new Set(code.match(/\bSLUICE_TEST_\w+/g))
+  const called = [...code.matchAll(/\bneeds\(([^)]*)\)/g)].map((match) => match[1]).join()
+  return Object.entries(engines)
     .filter(([name, { env }]) => env.some((key) => words.has(key)) || called.includes(`'${name}'`))
     .map(([name]) => name)
-  const starters = Object.keys(engines).map((name) => `scripts/services/${name}.ts`)
-  const own = texts.flatMap((one) => reachedFrom(tree, one)).filter((one) => starters.includes(one)).length
-  return { engines: new Set(named), own }
-}
+})

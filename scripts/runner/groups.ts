@@ -3,7 +3,7 @@
  * the whole run. A file has a process of its own where it or a helper of its tests starts a process or a thread, changes
  * the process, measures it or time, waits for a timer that keeps no process alive, or runs something around every test.
  */
-import { closure, withoutComments } from '../tidy/imports.ts'
+import { closure, codeOf, oncePerFile } from '../tidy/imports.ts'
 import type { Tree } from '../tidy/tree.ts'
 
 /** Files that run one after the other in one process. */
@@ -43,5 +43,7 @@ export function nameOf([first, ...others]: Group): string {
 function sharesProcess(tree: Tree, file: string): boolean {
   if (!file.includes('/test/')) return false
   const own = [...closure(tree, [file])].filter((each) => each.includes('/test/'))
-  return [file, ...own].every((each) => !ownProcess.test(withoutComments(tree.text(each))))
+  return [file, ...own].every((each) => !wantsOwnProcess(tree, each))
 }
+
+const wantsOwnProcess = oncePerFile((tree, file) => ownProcess.test(codeOf(tree, file)))

@@ -24,7 +24,10 @@ const besideWithOwnExtension =
 
 /** All imports of a text; a dynamic import of something computed has the specifier `?`. */
 export function importsOf(text: string): Import[] {
-  const code = withoutComments(text)
+  return importsIn(withoutComments(text))
+}
+
+function importsIn(code: string): Import[] {
   const lineAt = (index: number) => code.slice(0, index).split('\n').length
   const found: Import[] = []
   for (const match of code.matchAll(statement)) {
@@ -36,19 +39,32 @@ export function importsOf(text: string): Import[] {
   return found
 }
 
+/** Computes `of` once for each file of a tree: most files stand in the closures of hundreds of others. */
+export function oncePerFile<T>(of: (tree: Tree, file: string) => T): (tree: Tree, file: string) => T {
+  const known = new WeakMap<Tree, Map<string, T>>()
+  return (tree, file) => {
+    const files = known.get(tree) ?? new Map<string, T>()
+    known.set(tree, files)
+    if (!files.has(file)) files.set(file, of(tree, file))
+    return files.get(file)!
+  }
+}
+
+/** The text of a file of the tree, its comments replaced by blanks. */
+export const codeOf = oncePerFile((tree, file) => withoutComments(tree.text(file)))
+
 /** The files of the tree that one file reaches at run time or for its types. */
-export function reachedFrom(tree: Tree, file: string): string[] {
-  const text = tree.text(file)
-  const code = withoutComments(text)
+export const reachedFrom = oncePerFile((tree, file): readonly string[] => {
+  const code = codeOf(tree, file)
   const urls = [
     ...[...code.matchAll(beside)].map((match) => match[1]!),
     ...[...code.matchAll(besideWithOwnExtension)].map((match) => `${match[1]}${posix.extname(file)}`),
   ]
-  return [...importsOf(text).map(({ specifier }) => specifier), ...urls]
+  return [...importsIn(code).map(({ specifier }) => specifier), ...urls]
     .filter((specifier) => specifier.startsWith('.'))
     .map((specifier) => posix.join(posix.dirname(file), specifier))
     .filter((target) => tree.has(target))
-}
+})
 
 /** Every file that can be reached from the entries, the entries included. */
 export function closure(tree: Tree, entries: readonly string[]): Set<string> {
