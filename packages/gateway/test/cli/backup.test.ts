@@ -1,6 +1,15 @@
 /** `sluice backup` beside a gateway that accepts, and `sluice restore`: nothing that was accepted before is missing. */
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after, before, describe, type TestContext, test } from 'node:test'
@@ -171,6 +180,23 @@ describe('a backup that is taken while notifications are accepted', () => {
       assert.deepEqual(readdirSync(join(cwd, 'data')), [name])
       assert.equal(readFileSync(join(cwd, 'data', name), 'utf8'), 'anything')
     }
+  })
+
+  test('leaves keys that appear while it is restored or taken as they are', async (t) => {
+    // A link to a folder that is not mounted does not exist for a look, and does when the file is to be created.
+    const cwd = temporaryFolder(t, { 'sluice.yaml': yaml, [join('data', 'anything')]: '' })
+    const key = join(cwd, 'data', 'erasure.key')
+    symlinkSync(join(cwd, 'not-mounted'), key)
+    const restored = await sluice(['restore', backup], { cwd })
+    assert.equal(restored.code, 2)
+    assert.match(restored.err, /cannot be written: EEXIST/)
+    assert.deepEqual(readdirSync(join(cwd, 'data')).sort(), ['anything', 'erasure.key'])
+    const keysTo = join(folder, 'vault.keys')
+    symlinkSync(join(cwd, 'not-mounted'), keysTo)
+    const copied = await sluice(['backup', 'third.db', '--keys', keysTo], { cwd: folder })
+    assert.equal(copied.code, 2)
+    assert.equal(readlinkSync(keysTo), join(cwd, 'not-mounted'))
+    assert.equal(existsSync(join(folder, 'third.db')), false)
   })
 
   test('is refused without its keys, unless they are given up', async (t) => {

@@ -89,6 +89,7 @@ export function backUp({ path, to, keysTo, now, isUnchecked, onProgress }: Backu
   const existing = [to, keysTo].find((file) => existsSync(file))
   if (existing !== undefined)
     throw refuse(`${existing} exists. A backup replaces nothing: name another file.`)
+  const made: string[] = []
   try {
     return written(to, (part) => {
       copyInto(path, part, (db) => {
@@ -110,12 +111,12 @@ export function backUp({ path, to, keysTo, now, isUnchecked, onProgress }: Backu
         return value === undefined ? [] : [[name, value]]
       })
       makeFolder(dirname(keysTo))
-      writeSecret(keysTo, `${JSON.stringify(Object.fromEntries(keys), null, 2)}\n`)
+      writeSecret(keysTo, `${JSON.stringify(Object.fromEntries(keys), null, 2)}\n`, made)
       const bytes = statSync(part).size
       return { bytes, keys: keys.map(([name]) => name), ...(counts === undefined ? {} : { counts }) }
     })
   } catch (error) {
-    rmSync(keysTo, { force: true })
+    for (const file of made) rmSync(file, { force: true })
     throw error
   }
 }
@@ -158,10 +159,7 @@ export function restore({ from, keysFrom, path, hold }: RestoreOptions): Restore
           notifications: countOf(db, 'notifications'),
         }
       })
-      for (const [name, value] of keys) {
-        made.push(keyFile(path, name))
-        writeSecret(made.at(-1)!, value)
-      }
+      for (const [name, value] of keys) writeSecret(keyFile(path, name), value, made)
       return { ...found, keys: keys.map(([name]) => name) }
     })
   } catch (error) {
@@ -280,8 +278,15 @@ function keysOf(file: string): readonly Key[] {
   return entries
 }
 
-function writeSecret(file: string, text: string): void {
-  writeFileSync(file, text, { flag: 'wx', mode: 0o600, flush: true })
+/** Writes a file, and adds it to those that were made. One that is there by now belongs to another process, and stays. */
+function writeSecret(path: string, text: string, made: string[]): void {
+  const file = openSync(path, 'wx', 0o600)
+  made.push(path)
+  try {
+    writeFileSync(file, text, { flush: true })
+  } finally {
+    closeSync(file)
+  }
 }
 
 function synchronise(path: string): void {
