@@ -89,13 +89,20 @@ export async function createRedisBus({
     try {
       await inTime(async () => {
         await Promise.all([own.connect(), heard.connect()])
-        await Promise.all(subscriptions.map(({ channel, hear }) => heard.subscribe(channel, hear)))
+        // Channels that are added meanwhile are heard behind the others.
+        for (let known = 0; known < subscriptions.length; ) {
+          const added = subscriptions.slice(known)
+          known = subscriptions.length
+          await Promise.all(added.map(({ channel, hear }) => heard.subscribe(channel, hear)))
+        }
       })
       if (subscriber !== heard || !isOpen) return
       isHearing = true
       unheard = 0
       for (const { onReady } of subscriptions) onReady?.()
     } catch (error) {
+      // The next try has ended this one, and must not be ended by it.
+      if (subscriber !== heard) return
       onError?.(error)
       reconnect()
     }
@@ -154,12 +161,13 @@ export async function createRedisBus({
     async subscribe(channel, hear, onReady) {
       subscriptions.push({ channel, hear, onReady })
       if (!isHearing) return
+      const on = subscriber!
       try {
-        await inTime(() => subscriber!.subscribe(channel, hear))
+        await inTime(() => on.subscribe(channel, hear))
         onReady?.()
       } catch (error) {
         onError?.(error)
-        reconnect()
+        if (subscriber === on) reconnect()
       }
     },
     close() {

@@ -1,6 +1,7 @@
 /** Hints over a real Redis and a real Cluster. Alone, because it ends every connection of the server. */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
+import { type AddressInfo, connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
@@ -141,6 +142,34 @@ test('goes to the next node where one answers nothing and ends no connection', n
   }
   assert.ok(bus.isReady())
   assert.match(String(errors[0]), /nothing is heard from 127\.0\.0\.1:\d+/)
+})
+
+test('hears over a slow line where one of its first connections is cut', needs('redis'), async (t) => {
+  const { hostname, port } = new URL(engines.redis[0]!)
+  let connections = 0
+  // Each answer takes longer than the pause before the next try.
+  const line = createServer((near) => {
+    connections += 1
+    const far = connect(Number(port), hostname)
+    for (const [each, other] of [
+      [near, far],
+      [far, near],
+    ] as const)
+      each.on('error', () => {}).on('close', () => other.destroy())
+    near.pipe(far)
+    far.on('data', (bytes) => void setTimeout(() => near.write(bytes), 700))
+    if (connections === 1) setTimeout(() => near.destroy(), 100)
+  })
+  await new Promise<void>((resolve) => line.listen(0, '127.0.0.1', resolve))
+  t.after(() => line.close())
+  const bus = await createRedisBus({ urls: [`redis://127.0.0.1:${(line.address() as AddressInfo).port}`] })
+  t.after(() => bus.close())
+  // The second connection is being made.
+  const heard: string[] = []
+  await bus.subscribe('slow words', (text) => heard.push(text))
+  await until(() => bus.isReady())
+  bus.publish('slow words', 'first')
+  await until(() => heard.includes('first'))
 })
 
 for (const [engine, urls] of Object.entries(engines))
