@@ -13,6 +13,9 @@ import { openSandbox, type SandboxProcess } from './sandbox-process.ts'
 const rate = 20
 const sidOf = (index: number): string => `AC${String(index).padStart(32, '0')}`
 
+/** On a busy machine an answer may come late: the outcome of a call that is cut off is unknown, and it is not delivered. */
+const callTimeout = '20s'
+
 interface Account {
   readonly id: string
   readonly status: string
@@ -31,7 +34,7 @@ interface Rig {
   readonly sandbox: SandboxProcess
   post(count: number, priority?: string): Promise<void>
   accounts(): Promise<readonly Account[]>
-  /** Waits until it is so, at most 20 s. */
+  /** Waits until it is so, at most a minute. */
   until(what: string, holds: () => Promise<boolean>): Promise<void>
   counts(): Promise<Readonly<Record<string, number>>>
   deadLetters(): Promise<Readonly<Record<string, number>>>
@@ -54,7 +57,7 @@ async function setUp(t: TestContext, { accounts, pool, concurrency = 1 }: Setup)
   }))
   const site = await createSite(t, {
     policy: { version: 1, limits: [] },
-    config: { pools: { sms: { provider: 'twilio', timeout: '1s', accounts: list, ...pool } } },
+    config: { pools: { sms: { provider: 'twilio', timeout: callTimeout, accounts: list, ...pool } } },
   })
   await site.start()
   let serial = 0
@@ -82,9 +85,9 @@ async function setUp(t: TestContext, { accounts, pool, concurrency = 1 }: Setup)
     async until(what, holds) {
       const from = performance.now()
       while (!(await holds())) {
-        if (performance.now() - from > 20_000)
+        if (performance.now() - from > 60_000)
           assert.fail(
-            `not ${what} after 20 s: ${JSON.stringify([await rig.counts(), await rig.deadLetters()])}`,
+            `not ${what} after a minute: ${JSON.stringify([await rig.counts(), await rig.deadLetters()])}`,
           )
         await sleep(20)
       }
@@ -171,7 +174,8 @@ describe('a gateway that is killed while providers fail', { concurrency: 2 }, ()
     const rig = await setUp(t, {
       accounts,
       concurrency: 4,
-      pool: { breaker: { of: 1000 }, retry: { base: '100ms' } },
+      // Calls hang in this one.
+      pool: { timeout: '1s', breaker: { of: 1000 }, retry: { base: '100ms' } },
     })
     await rig.sandbox.behave({
       rates: [{ max: 15, windowMs: 1_000 }],
@@ -217,7 +221,7 @@ describe('a gateway that is killed while providers fail', { concurrency: 2 }, ()
   test('killed while a probe is under way: it is made again, one at a time, and not before the cool-down', async (t) => {
     const rig = await setUp(t, {
       accounts: 2,
-      pool: { timeout: '5s', breaker: { of: 4, coolDown: '1s' }, retry: { base: '100ms' } },
+      pool: { breaker: { of: 4, coolDown: '1s' }, retry: { base: '100ms' } },
     })
     await rig.sandbox.behave({ odds: { fail: 1 } }, sidOf(0))
     await rig.post(60)

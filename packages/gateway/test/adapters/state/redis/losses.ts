@@ -19,18 +19,32 @@ export async function demote(admin: Redis): Promise<void> {
   await admin.replicaof('NO', 'ONE')
 }
 
+/** A busy machine gets this much longer, ms. */
+const moreMsMax = 60_000
+
+/**
+ * Load and losses go on for so long, and on a busy machine until there were enough of them. Returns the function that is
+ * true at their end.
+ */
+export function createEnd(ms: number, isEnough: () => boolean): () => boolean {
+  const leastMs = performance.now() + ms
+  return () => {
+    const beyondMs = performance.now() - leastMs
+    return beyondMs >= 0 && (isEnough() || beyondMs >= moreMsMax)
+  }
+}
+
 export interface Losses {
   readonly random: ReturnType<typeof seededRandom>
   readonly lose: () => Promise<unknown>
   /** The least and the longest pause before each loss, milliseconds. */
   readonly pauseMs: readonly [number, number]
-  /** By `performance.now()`. */
-  readonly endsMs: number
+  readonly isOver: () => boolean
   readonly counts: { lost: number }
 }
 
-export async function loseAgainAndAgain({ random, lose, pauseMs, endsMs, counts }: Losses): Promise<void> {
-  while (performance.now() < endsMs) {
+export async function loseAgainAndAgain({ random, lose, pauseMs, isOver, counts }: Losses): Promise<void> {
+  while (!isOver()) {
     await sleep(random.between(...pauseMs))
     await lose()
     counts.lost += 1
