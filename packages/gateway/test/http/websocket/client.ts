@@ -81,6 +81,9 @@ const checks = new Map(
   Object.entries(document.components.schemas).map(([name, schema]) => [name, ajv.compile(schema)]),
 )
 
+/** How long something that comes is waited for on a busy machine, ms. */
+const patienceMs = 30_000
+
 export class Client {
   readonly socket: WebSocket
   readonly heard: Heard[] = []
@@ -109,7 +112,7 @@ export class Client {
   }
 
   /** Returns the next message that was not returned yet. */
-  async next(withinMs = 5_000): Promise<Heard> {
+  async next(withinMs = patienceMs): Promise<Heard> {
     const end = performance.now() + withinMs
     while (this.heard.length === this.#taken) {
       const left = end - performance.now()
@@ -261,7 +264,7 @@ export const handshake = [
   'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
 ].join('\r\n')
 
-export async function until(condition: () => boolean, withinMs = 5_000): Promise<void> {
+export async function until(condition: () => boolean, withinMs = patienceMs): Promise<void> {
   const end = performance.now() + withinMs
   while (!condition()) {
     assert.ok(performance.now() < end, `not within ${withinMs} ms`)
