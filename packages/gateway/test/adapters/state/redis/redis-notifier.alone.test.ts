@@ -147,9 +147,11 @@ test('goes to the next node where one answers nothing and ends no connection', n
 test('hears over a slow line where one of its first connections is cut', needs('redis'), async (t) => {
   const { hostname, port } = new URL(engines.redis[0]!)
   let connections = 0
+  let isSubscribing = false
   // Each answer takes longer than the pause before the next try.
   const line = createServer((near) => {
     connections += 1
+    if (connections > 2) near.on('data', () => (isSubscribing = true))
     const far = connect(Number(port), hostname)
     for (const [each, other] of [
       [near, far],
@@ -164,7 +166,7 @@ test('hears over a slow line where one of its first connections is cut', needs('
   t.after(() => line.close())
   const bus = await createRedisBus({ urls: [`redis://127.0.0.1:${(line.address() as AddressInfo).port}`] })
   t.after(() => bus.close())
-  // The second connection is being made.
+  await until(() => isSubscribing)
   const heard: string[] = []
   await bus.subscribe('slow words', (text) => heard.push(text))
   await until(() => bus.isReady())
