@@ -141,6 +141,8 @@ export interface Change {
   readonly jobs?: readonly JobWrite[]
   readonly accounts?: readonly AccountRecord[]
   readonly holds?: readonly HoldWrite[]
+  /** By `Clock.monotonic`: refused where it waited for its turn until then, as others may have what it took (`isVersioned`). */
+  readonly sendBefore?: number
 }
 
 export type CommitResult =
@@ -166,10 +168,7 @@ export interface ListQuery {
   /** Bounds of `createdAt`: from inclusive, to exclusive. */
   readonly from?: number
   readonly to?: number
-  /**
-   * `sendAt` lists notifications that are recorded as scheduled, queued or dead in the order of their `dueAt`; the
-   * others are left out. @defaultValue newest first
-   */
+  /** `sendAt` lists only those recorded as scheduled, queued or dead, by their `dueAt`. @defaultValue newest first */
   readonly order?: 'sendAt'
   readonly cursor?: string
   readonly limit: number

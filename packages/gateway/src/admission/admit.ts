@@ -59,7 +59,7 @@ export function createAdmit(options: AdmitOptions): Gate['admit'] {
     const results = notifications.map(admitted)
     const change = {
       ...changeOf(request, candidates, { notifications, contents, results }),
-      ...(store.isVersioned ? { decidedFor: decidedFor(candidates) } : {}),
+      ...(store.isVersioned ? { decidedFor: decidedFor(candidates), sendBefore: begunAt + heldMsMax } : {}),
       ...generationsOf(caller.tenant, { throttle: passed?.generation, room: room.generation }),
     }
     if (store.isVersioned && clock.monotonic() - begunAt > heldMsMax) return conflicted

@@ -4,6 +4,7 @@
  * between two groups. A lost connection is replaced by one with the next epoch: what was under way on the old one
  * has ended by then or is refused for good, so that the record tells what became of it.
  */
+import { SluiceError } from '../../errors.ts'
 import type { Notification } from '../../model.ts'
 import type { Change, Clock, CommitResult, Conflict } from '../../ports.ts'
 import type { PostgresAddress } from './address.ts'
@@ -61,6 +62,7 @@ interface Waiting<T> {
 }
 
 interface WaitingChange extends Waiting<CommitResult> {
+  readonly sendBefore: number
   readonly encoded: EncodedChange
   readonly touched: ReadonlyMap<string, string>
   readonly notifications: number
@@ -82,6 +84,13 @@ const triesMax = 5
 /** The bytes of a row beside its content, about. */
 const rowBytes = 1_000
 const applied: CommitResult = { applied: true }
+const tooLate = new SluiceError(
+  'STORE_UNAVAILABLE',
+  'The store did not answer in time: nothing was written.',
+  {
+    retryAfterMs: 1_000,
+  },
+)
 
 export function createWriter(options: WriterOptions): Writer {
   const { address, clock, member, isLogged } = options
@@ -149,6 +158,8 @@ export function createWriter(options: WriterOptions): Writer {
     await write(group, asked)
   }
 
+  const isLate = ({ sendBefore }: WaitingChange): boolean => clock.monotonic() > sendBefore
+
   async function write(group: readonly WaitingChange[], asked: readonly WaitingRights[]): Promise<void> {
     const isSent = { yes: false }
     try {
@@ -159,6 +170,12 @@ export function createWriter(options: WriterOptions): Writer {
       }
       for (const { resolve } of asked) resolve(rights)
     } catch (error) {
+      if (error === tooLate) {
+        const { true: late = [], false: timely = [] } = Object.groupBy(group, (each) => `${isLate(each)}`)
+        for (const { reject } of late) reject(tooLate)
+        if (timely.length + asked.length > 0) await write(timely, asked)
+        return
+      }
       if (isRefusedValue(error) && group.length + asked.length > 1) {
         // One of them is to blame, and the others need not suffer.
         for (const each of group) await write([each], [])
@@ -183,6 +200,7 @@ export function createWriter(options: WriterOptions): Writer {
     const versions = JSON.stringify(asked.flatMap((each) => each.versions))
     for (let tries = 1; ; tries += 1) {
       const { epoch, query } = await connected()
+      if (group.some(isLate)) throw tooLate
       const claimed = Math.max(options.claimedUntil(), Number.MIN_SAFE_INTEGER)
       isSent.yes = true
       const askedAt = clock.monotonic()
@@ -254,6 +272,7 @@ export function createWriter(options: WriterOptions): Writer {
           encoded,
           touched: touchedBy(change),
           notifications,
+          sendBefore: change.sendBefore ?? Number.POSITIVE_INFINITY,
           bytes: carried + work + notifications * rowBytes,
           resolve,
           reject,

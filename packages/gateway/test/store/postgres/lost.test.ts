@@ -89,6 +89,34 @@ describe('a lost connection to PostgreSQL', needs('postgres'), () => {
     }
   })
 
+  test('refuses a change that it could not send in time, and writes those beside it', async (t) => {
+    const clock = stillClock(epoch)
+    const store = await openAt(schemaUrl('late'), clock)
+    t.after(() => store.close())
+    const [late, timely, patient] = [1, 2, 3].map(() => someNotification())
+    const committing = Promise.allSettled([
+      store.commit({ accept: [late!], sendBefore: epoch + 5_000 }),
+      store.commit({ accept: [timely!], sendBefore: epoch + 8_000 }),
+      store.commit({ accept: [patient!] }),
+    ])
+    // They wait in this process, for instance behind a server that does not answer.
+    clock.set(epoch + 6_000)
+    const [refused, ...others] = await committing
+    assert.ok(refused.status === 'rejected')
+    assert.deepEqual([refused.reason.code, isUncertain(refused.reason)], ['STORE_UNAVAILABLE', false])
+    assert.deepEqual(
+      others.map((each) => each.status === 'fulfilled' && each.value.applied),
+      [true, true],
+    )
+    const found = await Promise.all(
+      [late, timely, patient].map((of) => store.notification(of!.tenant, of!.id)),
+    )
+    assert.deepEqual(
+      found.map((each) => each !== undefined),
+      [false, true, true],
+    )
+  })
+
   test('gives what a lost claim took to the next one', async (t) => {
     const proxy = await startProxy(schemaUrl('claims'))
     const store = await openAt(proxy.url, stillClock(epoch))
