@@ -8,13 +8,16 @@
 const spanMinMs = 1_000
 /** Fewer records say nothing of their rate. */
 const leastCount = 20
+/** A timestamp that lies further back or ahead is none, ms: a producer left it out, wrote seconds, or has a wrong clock. */
+const backMsMax = 31 * 86_400_000
+const aheadMsMax = 60_000
 /** The window in which records are taken is cut into so many slices of time, as in sliced-count.ts. */
 const sliceCount = 10
 
 interface Slice {
   number: number
   count: number
-  /** The earliest and the latest timestamp. */
+  /** The earliest and the latest timestamp; infinite where there is none. */
   from: number
   to: number
 }
@@ -34,8 +37,10 @@ export class TopicArrivals {
   taken(now: number, timestamp: number): void {
     const number = this.#sliceAt(now)
     const slice = this.#slices[number % sliceCount]!
-    if (slice.number !== number) Object.assign(slice, { number, count: 0, from: timestamp, to: timestamp })
+    if (slice.number !== number)
+      Object.assign(slice, { number, count: 0, from: Number.POSITIVE_INFINITY, to: Number.NEGATIVE_INFINITY })
     slice.count += 1
+    if (timestamp < now - backMsMax || timestamp > now + aheadMsMax) return
     slice.from = Math.min(slice.from, timestamp)
     slice.to = Math.max(slice.to, timestamp)
   }
