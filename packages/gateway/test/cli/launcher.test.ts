@@ -138,7 +138,7 @@ test(
       if (gateway !== undefined && existsSync(`/proc/${gateway}`)) process.kill(gateway, 'SIGKILL')
     })
     shell.kill('SIGTERM')
-    for (let tries = 0; tries < 200 && (await answers(url)); tries += 1) await after(25)
+    for (let tries = 0; tries < 2_000 && (await answers(url)); tries += 1) await after(25)
     assert.equal(await answers(url), false)
   },
 )
@@ -153,7 +153,7 @@ test('the gateway ends when its launcher is killed', needsOlder, async (t) => {
   const exited = once(child, 'exit')
   child.kill('SIGKILL')
   await exited
-  for (let tries = 0; tries < 100 && (await answers(url)); tries += 1) await after(20)
+  for (let tries = 0; tries < 1_000 && (await answers(url)); tries += 1) await after(20)
   assert.equal(await answers(url), false)
 })
 

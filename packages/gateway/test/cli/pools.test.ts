@@ -44,7 +44,7 @@ test('an account of the sandbox behaves as the configuration says', async (t) =>
     category: 'security',
     content: { text: 'code' },
   })
-  for (let tries = 0; tries < 200; tries += 1) {
+  for (let tries = 0; tries < 2_000; tries += 1) {
     const { out } = await sluice(['dead-letters', '--url', gateway.url])
     if (/attempts_exhausted/.test(out)) return assert.match(out, /503 Service Unavailable/)
     await after(25)

@@ -57,7 +57,7 @@ async function sent(draft: object, tenant = 'acme'): Promise<string> {
   const of = { 'x-tenant-id': tenant }
   const { body } = await ask('POST', '/api/v1/notifications', { content, category: 'news', ...draft }, of)
   const { notificationId: id } = body as unknown as { notificationId: string }
-  for (let tries = 0; tries < 200; tries += 1) {
+  for (let tries = 0; tries < 2_000; tries += 1) {
     const { body: found } = await ask('GET', `/api/v1/notifications/${id}`, undefined, of)
     if ((found as { status?: string }).status === 'delivered') return id
     await delay(10)

@@ -34,7 +34,7 @@ test('a 429 block and an open breaker survive a kill, and everything is delivere
       .json<{ pools: { channel: string; accounts: { id: string; status: string }[] }[] }>()
       .pools.find(({ channel }) => channel === 'email')!.accounts
   const statuses = async () => (await reported()).map(({ status }) => status)
-  for (let tries = 0; tries < 100 && (await statuses()).join() !== 'blocked,open,healthy'; tries += 1)
+  for (let tries = 0; tries < 1_000 && (await statuses()).join() !== 'blocked,open,healthy'; tries += 1)
     await sleep(50)
   assert.deepEqual(await statuses(), ['blocked', 'open', 'healthy'])
   await sleep(50)

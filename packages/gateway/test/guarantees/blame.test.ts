@@ -62,7 +62,7 @@ const accounts = async (site: Site): Promise<readonly string[]> =>
     .pools.flatMap((pool) => pool.accounts.map(({ status }) => status))
 
 async function until(holds: () => boolean | Promise<boolean>, what: string): Promise<void> {
-  for (let tries = 0; tries < 400; tries += 1) {
+  for (let tries = 0; tries < 1_200; tries += 1) {
     if (await holds()) return
     await sleep(50)
   }

@@ -35,7 +35,7 @@ function post(
   return site.call('POST', path, bodyOf(recipient, more), headers)
 }
 
-async function until(what: () => Promise<boolean>, ms = 10_000): Promise<void> {
+async function until(what: () => Promise<boolean>, ms = 60_000): Promise<void> {
   const end = performance.now() + ms
   while (!(await what())) {
     assert.ok(performance.now() < end, 'it takes too long')

@@ -240,7 +240,7 @@ for (const [what, pieces] of [
   ['never ends its headers', ['POST /api/v1/notifications HTTP/1.1\r\n', 'x-a: b\r\n', 'x-c: d\r\n']],
   ['never ends its body', [`${head}content-length: 1000\r\n\r\n{`, '"a"', ':']],
 ] as const) {
-  test(`a client that ${what} is disconnected at the deadline`, { timeout: 10_000 }, async () => {
+  test(`a client that ${what} is disconnected at the deadline`, { timeout: 60_000 }, async () => {
     const socket = await open()
     socket.on('error', () => {})
     let next = 0
@@ -273,7 +273,7 @@ async function openSlow(t: TestContext, requestTimeoutMs: number, ...takesMs: nu
 const slowHead = 'POST / HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n'
 
 test('a request that is late because nothing was read while others were answered is not cut off', {
-  timeout: 10_000,
+  timeout: 60_000,
 }, async (t) => {
   const socket = await openSlow(t, 500, 100)
   // More than Node reads at once, so that one request is begun and the rest of it is still to be read.
@@ -290,7 +290,7 @@ for (const [what, piece] of [
   ['body', `${slowHead}content-length: 1000\r\n\r\n{`],
 ] as const) {
   test(`a pipelined request that never ends its ${what} is cut off after its own deadline`, {
-    timeout: 10_000,
+    timeout: 60_000,
   }, async (t) => {
     const socket = await openSlow(t, 300, 1_400, 0)
     socket.write(`${slowHead}content-length: 2\r\n\r\n{}`.repeat(2) + piece)
@@ -300,7 +300,7 @@ for (const [what, piece] of [
 }
 
 test('a graceful shutdown answers arrived requests and refuses new ones', {
-  timeout: 20_000,
+  timeout: 60_000,
 }, async () => {
   const own = await startStub({ drainMs: 60_000 })
   const reader = await open(own)

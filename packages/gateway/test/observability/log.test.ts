@@ -34,7 +34,7 @@ async function lineOf(
   event: string,
   fits = (_line: Line): boolean => true,
 ): Promise<Line> {
-  for (const until = performance.now() + 5_000; performance.now() < until; await sleep(20)) {
+  for (const until = performance.now() + 30_000; performance.now() < until; await sleep(20)) {
     const found = linesOf(site).find((line) => line.event === event && fits(line))
     if (found !== undefined) return found
   }

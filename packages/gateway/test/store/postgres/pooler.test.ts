@@ -46,7 +46,7 @@ describe('a pooling proxy before PostgreSQL', { ...options, ...(skip === undefin
         ? spawn(pgbouncer!, ['-u', 'postgres', file], { stdio: 'ignore' })
         : spawn(pgbouncer!, [file], { stdio: 'ignore' })
       t.after(() => child.kill('SIGKILL'))
-      for (let tries = 0; tries < 100 && !(await answers(port)); tries += 1) await sleep(50)
+      for (let tries = 0; tries < 1_000 && !(await answers(port)); tries += 1) await sleep(50)
       const url = new URL(schemaUrl(mode))
       url.port = String(port)
       for (const command of status === 0 ? ['check', 'hash x'] : ['check', 'serve']) {
