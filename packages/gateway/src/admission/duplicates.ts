@@ -21,8 +21,11 @@ export interface DuplicatesOptions {
  * after which a process is declared dead (12 to 14 s): one that stood still between this and its commit may commit before.
  */
 const orphanedMs = 15_000
-/** A try that took longer than this does not commit, ms, but begins anew: its fingerprints may be another's soon. */
-export const heldMsMax = 5_000
+/**
+ * A try that took longer than this does not commit, ms, but begins anew: its fingerprints may be another's soon. With the
+ * 5 s that a statement may take it lies below `orphanedMs`. A batch on a busy machine takes seconds.
+ */
+export const heldMsMax = 8_000
 /** Between two looks for the notification on record, ms. */
 const lookMs = 50
 
