@@ -26,8 +26,12 @@ const orphanedMs = 15_000
  * 5 s that a statement may take it lies below `orphanedMs`. A batch on a busy machine takes seconds.
  */
 export const heldMsMax = 8_000
-/** Between two looks for the notification on record, ms. */
-const lookMs = 50
+/**
+ * Between two looks for the notification on record, ms: twice as long each time. A killed gateway may have begun a thousand,
+ * which wait beside each other when they come again.
+ */
+const lookMsMin = 50
+const lookMsMax = 1_000
 
 export interface Duplicates {
   /** Suppresses duplicates; returns the candidates that took their fingerprint, none in a preview. */
@@ -48,7 +52,7 @@ export function createDuplicates({ policy, state, store, clock }: DuplicatesOpti
    * process may have died before the commit, and what it did not accept comes again: from Kafka, or from a client.
    */
   async function takeOrphaned(hold: FingerprintHold, own: ReadonlySet<string>): Promise<boolean> {
-    for (;;) {
+    for (let lookMs = lookMsMin; ; lookMs = Math.min(2 * lookMs, lookMsMax)) {
       const holder = await state.fingerprintHolder(hold)
       if (holder !== undefined) {
         // Two batches may name the same recipients: only the later one waits for the other.

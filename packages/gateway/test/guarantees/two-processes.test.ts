@@ -226,6 +226,28 @@ test('what a process has not accepted before it died is no duplicate when it com
   await b.stop()
 })
 
+test('what waits for the fingerprint of a dead process asks the record seldom', async () => {
+  const { clock, a, b } = await twoProcesses({ sharesLimits: true, commits: false })
+  const draft = { recipient: 'ada', content: { subject: 'Your code', text: '1' } }
+  a.post(draft).catch(() => undefined)
+  await clock.settle()
+  const { store } = b.gateway
+  const read = store.notification
+  let looks = 0
+  Object.assign(store, {
+    notification(...name: Parameters<typeof read>) {
+      looks += 1
+      return read.apply(store, name)
+    },
+  })
+  const posted = b.post(draft)
+  await clock.runUntil(clock.now() + 14 * second)
+  assert.ok(looks > 1 && looks <= 20, `${looks} looks in 14 s`)
+  await clock.runUntil(clock.now() + 2 * second)
+  assert.equal((await posted).status, 'queued')
+  await b.stop()
+})
+
 test('a batch that has waited for the fingerprint of a dead process is accepted once with those who wait for the batch', async () => {
   const { clock, a, b } = await twoProcesses({ sharesLimits: true, commits: false })
   const to = (recipient: string) => ({ recipient, content: { subject: 'News', text: '1' } })
