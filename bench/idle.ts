@@ -11,8 +11,8 @@ import { pathToFileURL } from 'node:url'
 import { serving } from './process.ts'
 
 const root = join(import.meta.dirname, '..')
-/** Until what the start began has ended. */
-const restMs = 5_000
+/** Until the gateway has given back the memory of its start, at its first or second look whether it rests. */
+const restMs = 25_000
 
 /** MiB of RSS. */
 export async function idleMegabytes(): Promise<number> {

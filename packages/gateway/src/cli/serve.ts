@@ -11,7 +11,7 @@ import type { OperatorLog } from '../log.ts'
 import { version } from '../version.ts'
 import { type Arguments, badUsage, type CommandForm, configOption, jsonOption } from './command.ts'
 import { exitCodes, Failure, type Io } from './io.ts'
-import { collectEarlier, giveBackMemory } from './start-memory.ts'
+import { collectEarlier } from './start-memory.ts'
 import { type Stopping, stopSignal } from './stop-signal.ts'
 
 const roles = ['http', 'websocket', 'intake', 'schedule', 'dispatch'] as const
@@ -70,7 +70,6 @@ export async function run(read: Arguments, io: Io): Promise<number> {
       policy: config.policy.compiled.version,
       policyFile: config.policy.file,
     })
-    giveBackMemory()
     io.out(
       read.has('json')
         ? JSON.stringify({ url, store: config.store.path, policy: config.policy.compiled.version })

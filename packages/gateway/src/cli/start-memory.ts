@@ -6,7 +6,8 @@
  *
  * `giveBackMemory` gives back the memory that only the start needed, or a time of much work. While a process loads, V8
  * sees that nearly everything stays, makes its young generation as large as it may be, and keeps it as long as little
- * happens: 27 of the 145 MB of an idle gateway. One collection that gives back all it can costs some 100 ms.
+ * happens: 27 of the 145 MB of an idle gateway. One collection that gives back all it can costs some 100 ms, in which
+ * nobody is answered: it waits until the process rests, also after the start.
  */
 import { totalmem } from 'node:os'
 import { constants, PerformanceObserver, performance } from 'node:perf_hooks'
@@ -38,7 +39,7 @@ export function growthPercent(liveMib: number, memoryMib: number): number {
 const restShare = 0.05
 
 /**
- * Lets the heap grow, and gives its garbage back once when the process rests after work.
+ * Lets the heap grow, and gives its garbage back once when the process rests after work. A start counts as work.
  *
  * @param everyMs time between two looks whether the process rests
  * @returns stops the looks
@@ -50,7 +51,7 @@ export function collectEarlier(everyMs = 10_000): () => void {
   })
   collections.observe({ entryTypes: ['gc'] })
   let before = performance.eventLoopUtilization()
-  let hasWorked = false
+  let hasWorked = true
   const looks = setInterval(() => {
     const { utilization } = performance.eventLoopUtilization(before)
     before = performance.eventLoopUtilization()
