@@ -164,24 +164,29 @@ for (const engine of engines)
       })
     })
 
-    it('waits for a record that takes longer than a question to Redis may take', async () => {
+    it('waits for a record that takes longer than a question to Redis may take, also where another process reads it', async () => {
       const { openState, prefix, now } = openLimits(engine)
       const clock = createVirtualClock(1_000_000)
       const monotonic = () => performance.now()
-      const state = openState({
-        redis: openRedis(engine, {
-          prefix,
-          clock: { ...clock, monotonic },
-          isVirtual: true,
-          deadlineMs: 400,
-        }),
-        clock: { now: clock.now, monotonic },
-        async recover() {
-          await sleep(900)
-          return { entries: [], fingerprints: [], waitlist: [] }
-        },
-      })
-      assert.equal((await reserve(state, '1')).at, now())
+      let reads = 0
+      const join = () =>
+        openState({
+          redis: openRedis(engine, {
+            prefix,
+            clock: { ...clock, monotonic },
+            isVirtual: true,
+            deadlineMs: 400,
+          }),
+          clock: { now: clock.now, monotonic },
+          async recover() {
+            reads += 1
+            await sleep(900)
+            return { entries: [], fingerprints: [], waitlist: [] }
+          },
+        })
+      const booked = await Promise.all([reserve(join(), '1'), reserve(join(), '2')])
+      assert.deepEqual(booked.map(({ at }) => at - now()).sort(), [0, windowMs])
+      assert.equal(reads, 1)
     })
 
     it('resumes the subjects that it has paused when another one of the same call cannot be asked', async () => {
