@@ -24,6 +24,7 @@ export type Shed = (
 export interface QueueExpiry {
   /** Must be called when the queue is not empty, and when an account went out or came back. */
   watch(now: number): void
+  /** For good: calls that end later may still take accounts out. */
   stop(): void
 }
 
@@ -36,12 +37,13 @@ export function createQueueExpiry({ route, queue, clock, shed }: QueueExpiryOpti
   const { channel, shedAfterMs } = route
   let reducedSince: number | undefined
   let disarm: (() => void) | undefined
+  let isStopped = false
 
   function watch(now: number): void {
-    if (shedAfterMs === undefined) return
+    if (shedAfterMs === undefined || isStopped) return
     if (!route.isReduced(now)) {
       reducedSince = undefined
-      stop()
+      rest()
       return
     }
     reducedSince ??= now
@@ -70,10 +72,16 @@ export function createQueueExpiry({ route, queue, clock, shed }: QueueExpiryOpti
     watch(now)
   }
 
-  function stop(): void {
+  function rest(): void {
     disarm?.()
     disarm = undefined
   }
 
-  return { watch, stop }
+  return {
+    watch,
+    stop() {
+      isStopped = true
+      rest()
+    },
+  }
 }
