@@ -44,6 +44,12 @@ export function queueOf(tenant: string): string {
   return Buffer.byteLength(name) <= nameBytesMax ? name : `notify.outgoing.~${hash('sha256', tenant, 'hex')}`
 }
 
+interface Consumer {
+  readonly prefetch: number
+  /** Its name at the broker; absent until it has answered. */
+  tag?: string
+}
+
 const levels: Readonly<Record<Priority, number>> = { low: 0, normal: 1, high: 2, critical: 3 }
 
 export function createRabbitmqQueues({
@@ -62,7 +68,7 @@ export function createRabbitmqQueues({
   /** Queues that are being made. */
   const making = new Map<string, Promise<void>>()
   /** Tenants whose messages are taken, and the name of their consumer, which is absent while there is none. */
-  const consumers = new Map<string, { readonly prefetch: number; tag?: string }>()
+  const consumers = new Map<string, Consumer>()
 
   const argumentsOf = (tenant: string) => ({
     queue: queueOf(tenant),
@@ -157,23 +163,23 @@ export function createRabbitmqQueues({
     return returned.delete(number) ? 'unroutable' : 'queued'
   }
 
-  async function start(tenant: string, channel: Channel): Promise<void> {
+  async function start(tenant: string, consumer: Consumer, channel: Channel): Promise<void> {
+    // The tenant may be released meanwhile, and used again: that has a consumer of its own.
+    const isWanted = (): boolean => consuming?.channel === channel && consumers.get(tenant) === consumer
     try {
       await make(tenant)
-      const consumer = consumers.get(tenant)
-      if (consuming?.channel !== channel || consumer === undefined) return
+      if (!isWanted()) return
       // The calls of a channel are made in their order: this bound is that of the consumer behind it.
       const bounded = channel.basicQos({ prefetchCount: consumer.prefetch })
       const consumed = channel.basicConsume({ queue: queueOf(tenant) }, (each) =>
         deliver(tenant, channel, each),
       )
-      const [, { consumerTag }] = await withDeadline(consuming, Promise.all([bounded, consumed]))
+      const [, { consumerTag }] = await withDeadline(consuming!, Promise.all([bounded, consumed]))
       if (consumers.get(tenant) === consumer) consumer.tag = consumerTag
       else await channel.basicCancel(consumerTag)
     } catch {
       // The channel is lost and takes all of them anew, or the tenant is tried again.
-      if (consuming?.channel === channel && consumers.has(tenant))
-        clock.at(clock.now() + answerMs, () => void start(tenant, channel))
+      if (isWanted()) clock.at(clock.now() + answerMs, () => void start(tenant, consumer, channel))
     }
   }
 
@@ -217,12 +223,12 @@ export function createRabbitmqQueues({
         onOpen(channel) {
           isConsumingOpen = true
           channel.on('basic.cancel', (consumerTag: string) => {
-            const [tenant] = [...consumers].find(([, { tag }]) => tag === consumerTag) ?? []
-            if (tenant !== undefined) void start(tenant, channel)
+            const found = [...consumers].find(([, { tag }]) => tag === consumerTag)
+            if (found !== undefined) void start(...found, channel)
           })
           for (const [tenant, consumer] of consumers) {
             delete consumer.tag
-            void start(tenant, channel)
+            void start(tenant, consumer, channel)
           }
           opened()
         },
@@ -245,9 +251,10 @@ export function createRabbitmqQueues({
     },
     consume(tenant, prefetch) {
       if (consumers.has(tenant)) return
-      consumers.set(tenant, { prefetch })
+      const consumer: Consumer = { prefetch }
+      consumers.set(tenant, consumer)
       const channel = consuming?.channel
-      if (channel !== undefined) void start(tenant, channel)
+      if (channel !== undefined) void start(tenant, consumer, channel)
     },
     release(tenant) {
       const consumerTag = consumers.get(tenant)?.tag

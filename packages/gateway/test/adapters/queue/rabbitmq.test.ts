@@ -160,6 +160,25 @@ describe('the queues of the tenants on RabbitMQ', needs('rabbitmq'), async () =>
     await remove(`other-${run}`)
   })
 
+  test('has one consumer for a tenant that is released and used again at once, and none behind its release', async () => {
+    const tenant = `again-${run}`
+    const queues = open(7)
+    const heard = listening(queues)
+    await until(queues.isOpen, 'the connection')
+    queues.consume(tenant, 100)
+    queues.release(tenant)
+    queues.consume(tenant, 100)
+    await queues.publish({ ...message, tenant })
+    await until(() => heard.deliveries.length > 0, 'the delivery')
+    const consumers = async () =>
+      (await operator.queueDeclare({ queue: queueOf(tenant), passive: true })).consumerCount
+    await until(async () => {
+      queues.release(tenant)
+      return (await consumers()) === 0
+    }, 'the end of the last consumer')
+    await remove(tenant)
+  })
+
   test('removes what somebody else has put into the queue of a tenant, and goes on', async () => {
     const queues = open(7)
     const heard = listening(queues)
