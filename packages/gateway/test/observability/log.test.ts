@@ -131,7 +131,9 @@ test('SIGUSR2 writes every request and delivery, without addresses, until it com
   const delivered = await lineOf(site, 'notification.delivered')
   assert.equal(typeof delivered.latenessMs, 'number')
   const request = await lineOf(site, 'http.request', ({ method }) => method === 'POST')
-  assert.deepEqual([request.status, request.level], [202, 'debug'])
+  // A request of a second has its line at every level, as on a machine that is busy with others.
+  const level = (request.tookMs as number) < 1_000 ? 'debug' : 'info'
+  assert.deepEqual([request.status, request.level], [202, level])
   process.kill(site.pid!, 'SIGUSR2')
   await lineOf(site, 'log.level', ({ to }) => to === 'info')
   assert.doesNotMatch(site.log(), /ada|canary/)
