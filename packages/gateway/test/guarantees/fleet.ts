@@ -24,6 +24,8 @@ export interface FleetOptions {
   readonly rate?: readonly string[]
   /** Calls of a gateway that may be under way to it at once. @defaultValue 200 */
   readonly concurrency?: number
+  /** How long one call may take. @defaultValue 15s */
+  readonly timeout?: string
   /** @defaultValue 1000 ms: a killed process is found dead after some 7 s */
   readonly beatMs?: number
 }
@@ -57,6 +59,7 @@ export async function startFleet(t: Pick<TestContext, 'after'>, options: FleetOp
     config,
     rate = ['unlimited'],
     concurrency = 200,
+    timeout = '15s',
     deadline = '1s',
     beatMs = 1_000,
   } = options
@@ -79,6 +82,7 @@ export async function startFleet(t: Pick<TestContext, 'after'>, options: FleetOp
           pools: {
             webhook: {
               provider: 'webhook',
+              timeout,
               accounts: [
                 { id: 'main', url: `${url}/in`, rate: rate.length === 1 ? rate[0] : rate, concurrency },
               ],

@@ -49,6 +49,8 @@ describe('RabbitMQ in front of the queues of a fleet', needs('postgres', 'redis'
         name: 'outgoing',
         count: gateways,
         rate: ['400/s'],
+        // A call that hangs holds its place until the tenant's queue is full; a dead letter would leave it to another.
+        timeout: '120s',
         tenants: { small: { queue: bound, rate: 'unlimited', modules: 'unlimited' } },
         config: { queue: proxy.url, http: { drainMs: '5s' }, log: { level: 'warn' } },
       },
