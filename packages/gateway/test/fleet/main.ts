@@ -184,7 +184,7 @@ async function spread(
     readonly onFailure?: (failure: Failure) => void
   },
 ): Promise<{ readonly ran: number; readonly failures: readonly Failure[] }> {
-  const workers = Math.max(1, availableParallelism())
+  const workers = Math.max(1, Math.min(count, availableParallelism()))
   const failures: Failure[] = []
   let ran = 0
   const children = Array.from({ length: workers }, (_, index) => {
