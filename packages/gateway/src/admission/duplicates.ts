@@ -18,7 +18,8 @@ export interface DuplicatesOptions {
 
 /**
  * A fingerprint that is held for so long by a notification that is not on record is nobody's, ms. Longer than the silence
- * after which a process is declared dead (12 to 14 s): one that stood still between this and its commit may commit before.
+ * after which a process is declared dead (12 to 14 s): one that stood still between this and its commit may commit before
+ * (decision 0042).
  */
 const orphanedMs = 15_000
 /**
