@@ -1,0 +1,74 @@
+/** A notification that finds its fingerprint taken: by one that is on record, or by one that never comes there. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createMemoryState } from '../../src/adapters/state/memory.ts'
+import type { Candidate } from '../../src/admission/candidate.ts'
+import { createDuplicates } from '../../src/admission/duplicates.ts'
+import type { Notification } from '../../src/model.ts'
+import type { Policy } from '../../src/policy/policy.ts'
+import { createVirtualClock } from '../../src/simulation/clock.ts'
+import { withUndo } from '../../src/undo.ts'
+
+const subject = { key: 'acme/ada', tenant: 'acme', recipient: 'ada' }
+const windowMs = 3_600_000
+
+/** Another process holds the fingerprint of `held` under this id. Its notification is on record where it is `accepted`. */
+async function heldBy(holder: string, { held = 'f', accepted = false } = {}) {
+  const clock = createVirtualClock(1_000_000)
+  const state = createMemoryState({
+    clock,
+    marginMs: 0,
+    recover: () => ({ entries: [], fingerprints: [], waitlist: [] }),
+  })
+  await state.holdFingerprints([{ subject, fingerprint: held, id: holder, windowMs }])
+  const duplicates = createDuplicates({
+    policy: {
+      deduplicationWindowMs: windowMs,
+      rulesFor: () => [{ subject, rules: [] }],
+    } as unknown as Policy,
+    state,
+    store: {
+      isVersioned: true,
+      notification: async () => (accepted ? ({ id: holder } as Notification) : undefined),
+    },
+    clock,
+  })
+  /** Suppresses what is a duplicate of notifications with these ids and fingerprints; tells which took theirs. */
+  async function suppress(fingerprints: Readonly<Record<string, string>>) {
+    const candidates = Object.entries(fingerprints).map(
+      ([id, fingerprint]) => ({ notification: { id, fingerprint } }) as Candidate,
+    )
+    const claimed = await withUndo(assert.fail, (undo) =>
+      duplicates.suppress(candidates, { now: clock.now(), policyVersion: 'v', undo }),
+    )
+    return claimed.map(({ notification }) => notification.id)
+  }
+  return { clock, suppress }
+}
+
+for (const [holder, order] of [
+  ['1', 'an earlier'],
+  ['3', 'a later'],
+] as const) {
+  test(`one notification waits 15 s for ${order} one that is not on record, and takes its fingerprint`, async () => {
+    const { clock, suppress } = await heldBy(holder)
+    let taken: readonly string[] | undefined
+    void suppress({ 2: 'f' }).then((ids) => {
+      taken = ids
+    })
+    await clock.runUntil(clock.now() + 14_900)
+    assert.equal(taken, undefined)
+    await clock.runUntil(clock.now() + 200)
+    assert.deepEqual(taken, ['2'])
+  })
+
+  test(`one notification is a duplicate of ${order} one that is on record`, async () => {
+    const { suppress } = await heldBy(holder, { accepted: true })
+    assert.deepEqual(await suppress({ 2: 'f' }), [])
+  })
+}
+
+test('a batch does not wait for a later one, which may wait for it', async () => {
+  const { suppress } = await heldBy('4')
+  assert.deepEqual(await suppress({ 2: 'f', 3: 'g' }), ['3'])
+})
