@@ -1,6 +1,7 @@
 /** The proofs of a fleet by their names, in the order in which they are run. */
 import { clock } from './clock.ts'
 import { crashes } from './crashes.ts'
+import { differentials } from './differentials.ts'
 import { failOver } from './fail-over.ts'
 import { flush } from './flush.ts'
 import { kills } from './kills.ts'
@@ -12,6 +13,7 @@ import { queueBound } from './queue-bound.ts'
 import { redisAway } from './redis-away.ts'
 
 export const proofs: Readonly<Record<string, Proof>> = {
+  differentials,
   kills,
   pauses,
   crashes,

@@ -92,29 +92,6 @@ const tests: readonly Step[] = [
     file: 'guarantees/fleet-serve.test.ts',
     engines: ['postgres', 'redis'],
   },
-  {
-    name: 'differential-store',
-    shows: '1,000,000 random calls of the store in memory and on PostgreSQL: no difference; hours',
-    file: 'store/postgres/differential.test.ts',
-    engines: ['postgres'],
-    env: { SLUICE_STEPS: '1000000' },
-  },
-  {
-    name: 'differential-throttle',
-    shows:
-      '1,000,000 random operations on throttle queues in memory, Redis and a cluster: no difference; hours',
-    file: 'adapters/state/redis/redis-throttle.differential.test.ts',
-    engines: ['redis', 'redis-cluster'],
-    env: { SLUICE_OPERATIONS: '1000000' },
-  },
-  {
-    name: 'differential-limits',
-    shows:
-      '1,000,000 random operations on the limits of recipients in memory, Redis and a cluster: no difference; hours',
-    file: 'adapters/state/redis/redis-limits.differential.test.ts',
-    engines: ['redis', 'redis-cluster'],
-    env: { SLUICE_OPERATIONS: '1000000' },
-  },
 ]
 
 const versions: readonly Step[] = (['14', '16', '17'] as const).map((postgres) => ({

@@ -31,9 +31,9 @@ export function newPrefix(): string {
   return `${process.pid}:${opened}:`
 }
 
-/** Opens the state; it is closed behind the tests of the file. The tests ask for right answers, not for quick ones. */
-export function openRedis(engine: Engine, options: Partial<RedisStateOptions> = {}): RedisState {
-  const redis = createRedisState({
+/** Opens the state, which its user closes. The tests ask for right answers, not for quick ones. */
+export const stateAt = (engine: Engine, options: Partial<RedisStateOptions> = {}): RedisState =>
+  createRedisState({
     url: urls[engine],
     registrations: createMemoryRegistrations(),
     clock: createSystemClock(),
@@ -41,6 +41,10 @@ export function openRedis(engine: Engine, options: Partial<RedisStateOptions> = 
     prefix: newPrefix(),
     ...options,
   })
+
+/** Opens the state; it is closed behind the tests of the file. */
+export function openRedis(engine: Engine, options: Partial<RedisStateOptions> = {}): RedisState {
+  const redis = stateAt(engine, options)
   after(() => redis.close())
   return redis
 }

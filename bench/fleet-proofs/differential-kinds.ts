@@ -1,0 +1,35 @@
+/** The proof `differentials` compares stores and kinds of state in Redis, each with its model in memory. */
+import type { ComparedState } from '../../packages/gateway/test/adapters/state/redis/compared.ts'
+import type { Engine } from '../../packages/gateway/test/adapters/state/redis/open.ts'
+
+export type Kind = (
+  | { readonly state: 'store'; readonly engine: 'postgres' | 'sqlite' }
+  | { readonly state: ComparedState; readonly engine: Engine }
+) & {
+  /** Its part of all operations. */
+  readonly share: number
+  /** Operations of one sequence: long enough for all to meet, short enough that comparing everything stays cheap. */
+  readonly perSequence: number
+}
+
+export interface Sequence {
+  readonly kind: string
+  readonly seed: number
+  readonly operations: number
+}
+
+/** A sequence with the operations that were compared, or with its first difference. */
+export type Outcome = Sequence & { readonly difference?: string }
+
+export const kinds: Readonly<Record<string, Kind>> = {
+  'store-postgres': { state: 'store', engine: 'postgres', share: 0.35, perSequence: 250 },
+  'store-sqlite': { state: 'store', engine: 'sqlite', share: 0.15, perSequence: 250 },
+  'limits-redis': { state: 'limits', engine: 'redis', share: 0.15, perSequence: 250 },
+  'limits-cluster': { state: 'limits', engine: 'redis-cluster', share: 0.1, perSequence: 250 },
+  'throttle-redis': { state: 'throttle', engine: 'redis', share: 0.08, perSequence: 250 },
+  'throttle-cluster': { state: 'throttle', engine: 'redis-cluster', share: 0.05, perSequence: 250 },
+  'room-redis': { state: 'room', engine: 'redis', share: 0.04, perSequence: 250 },
+  'room-cluster': { state: 'room', engine: 'redis-cluster', share: 0.02, perSequence: 250 },
+  'once-redis': { state: 'once', engine: 'redis', share: 0.04, perSequence: 250 },
+  'once-cluster': { state: 'once', engine: 'redis-cluster', share: 0.02, perSequence: 250 },
+}
