@@ -3,24 +3,26 @@
  * where it shows each broken invariant with the command that repeats it; or the sabotages.
  */
 import { spawn } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { misused, readArguments } from '../../../../scripts/runner/arguments.ts'
-import { startRedis } from '../../../../scripts/services/redis.ts'
 import { didYouMean } from '../../src/config/suggestion.ts'
 import { type RunOptions, type RunResult, runFleet } from './fleet.ts'
 import { type Focus, focusOf } from './fleet-settings.ts'
 import { runGateways } from './gateways.ts'
 import { sabotages } from './sabotages.ts'
 import { shrink } from './shrink.ts'
+import { startSimRedis } from './sim-redis.ts'
 import { closeServer } from './sim-server.ts'
 import { runStep, type Scale, type Step, steps } from './steps.ts'
 
 /** Seeds within which each sabotage must be found: of one gateway, and of several. */
 const sabotageSeedsMax = 400
 const fleetSabotageSeedsMax = 2_000
+/** Workers of several gateways wait for Redis nearly half of the time. */
+const workersPerCore = 2
 
 interface Failure {
   readonly seed: number
@@ -127,19 +129,6 @@ async function prove(): Promise<void> {
 }
 
 /** A socket of the file system costs half of what loopback does. */
-async function startSimRedis(): Promise<{ readonly url: string; stop(): Promise<void> }> {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-fleet-redis-'))
-  const url = join(folder, 'redis.sock')
-  const { stop } = await startRedis({ args: ['--unixsocket', url, '--appendonly', 'no'] })
-  return {
-    url,
-    async stop() {
-      await stop()
-      rmSync(folder, { recursive: true, force: true })
-    },
-  }
-}
-
 /** Runs one seed: of one gateway, or of several. */
 function run(seed: number, options: RunOptions = {}, of = gateways): Promise<RunResult> {
   return of === 1 ? runFleet(seed, options) : runGateways(seed, { ...options, gateways: of, redisUrl })
@@ -184,7 +173,8 @@ async function spread(
     readonly onFailure?: (failure: Failure) => void
   },
 ): Promise<{ readonly ran: number; readonly failures: readonly Failure[] }> {
-  const workers = Math.max(1, Math.min(count, availableParallelism()))
+  const of = options.gateways ?? gateways
+  const workers = Math.max(1, Math.min(count, availableParallelism() * (of > 1 ? workersPerCore : 1)))
   const failures: Failure[] = []
   let ran = 0
   const children = Array.from({ length: workers }, (_, index) => {
@@ -198,7 +188,7 @@ async function spread(
       '--seeds',
       String(seeds),
       '--gateways',
-      String(options.gateways ?? gateways),
+      String(of),
       ...(redisUrl === '' ? [] : ['--redis', redisUrl]),
       ...(options.focus === undefined ? [] : ['--focus', options.focus]),
     ]

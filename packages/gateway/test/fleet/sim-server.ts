@@ -52,6 +52,8 @@ export interface SimServer {
 const copyKeys = `for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do
   redis.call('COPY', key, ARGV[2] .. string.sub(key, #ARGV[1] + 1), 'REPLACE') end`
 const removeKeys = `for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do redis.call('UNLINK', key) end`
+/** Without a time limit: the one of the client makes a signal of Node and a timer for each command, a tenth of a run. */
+const commandOptions = { timeout: 0 }
 /** Makes the client answer bulk strings, whose type is `$` in RESP, as bytes. */
 const bytesMapping = { typeMapping: { 36: Buffer } }
 
@@ -75,8 +77,8 @@ let runs = 0
 async function openShared(url: string) {
   // A socket of the file system costs half of what loopback does.
   const client = url.startsWith('/')
-    ? createClient({ socket: { path: url, tls: false }, RESP: 2 })
-    : createClient({ url, RESP: 2 })
+    ? createClient({ socket: { path: url, tls: false }, RESP: 2, commandOptions })
+    : createClient({ url, RESP: 2, commandOptions })
   client.on('error', () => {})
   await client.connect()
   closeShared = () => client.destroy()

@@ -11,6 +11,7 @@ import type { AccountDetails, AccountPast, AccountReport } from '../../stages.ts
 import { isRecipientFault } from '../fault.ts'
 import { defaultBlockMs, parseRetryAfter } from '../retry-policy.ts'
 import { type AccountOptions, type AccountPolicy, PooledAccount } from './account.ts'
+import { AskPause } from './ask-pause.ts'
 import { FleetLongUse } from './fleet-long-use.ts'
 import type { FleetRounds } from './fleet-rounds.ts'
 import { FleetTokens } from './fleet-tokens.ts'
@@ -49,8 +50,7 @@ export class FleetAccount implements AccountState {
   #kept = 0
   #wantsCritical = false
   #criticalUntil = 0
-  /** No question for tokens before this instant: the last answer had no more. */
-  #askFrom = 0
+  readonly #pause = new AskPause()
   #lacksCalls = false
   /** Calls under way and tokens in hand as they were told last. */
   #told = 0
@@ -109,8 +109,8 @@ export class FleetAccount implements AccountState {
     if (probeAt > now) return probeAt
     this.#kept = kept
     if (kept === 0) this.#wantsCritical = true
-    if (now >= this.#askFrom) this.#rounds.want(this)
-    return this.#rounds.nextAt(now)
+    if (now >= this.#pause.until) this.#rounds.want(this)
+    return Math.max(this.#rounds.nextAt(now), this.#pause.until)
   }
 
   take(now: number): number {
@@ -169,7 +169,7 @@ export class FleetAccount implements AccountState {
   end(takenAt: number): void {
     this.inFlight -= 1
     this.#tokens.close(takenAt)
-    if (this.#lacksCalls) this.#askFrom = 0
+    if (this.#lacksCalls) this.#pause.end()
     this.#rounds.tell(this, this.#lacksCalls)
   }
 
@@ -259,7 +259,7 @@ export class FleetAccount implements AccountState {
     this.#concurrency = concurrency === 0 ? this.options.concurrencyMax : concurrency
     if (this.concurrency !== before) changes.push({ kind: 'resized', concurrency: this.concurrency })
     if (this.isOut(now) && !this.#tokens.isProbe) this.#void()
-    this.#askFrom = 0
+    this.#pause.end()
     this.#listener?.verdicts(now, changes)
     this.#listener?.tokens()
   }
@@ -300,7 +300,7 @@ export class FleetAccount implements AccountState {
     const isCritical = this.#wantsCritical && this.#criticalUntil > now
     this.#wantsCritical = false
     this.#lacksCalls = grant.shortage === 'concurrency'
-    this.#askFrom = grant.shortage === 'none' || grant.shortage === 'share' ? 0 : until
+    this.#pause.heard(now, grant, ask.kept, slot, until)
     if (grant.tokens === 0) return
     const before = this.#tokens.inHand
     this.#tokens.give(grant, slot, until, isCritical)

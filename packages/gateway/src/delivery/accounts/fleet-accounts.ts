@@ -43,9 +43,15 @@ export interface FleetAccounts {
   close(): Promise<void>
 }
 
-/** Between two questions without a demand, ms: by the judge, and by others. */
+/**
+ * Between two questions without a demand, ms: by the judge while it hears of calls, by whoever has calls under way, and by
+ * a process that has nothing under way and has heard nothing lately. The judge never rests: the first failure is heard soon.
+ */
 const judgeMs = 50
 const idleMs = 250
+const restMs = 1_000
+/** So long after the last news of a pool more are expected, ms. */
+const livelyMs = 500
 /** Longer than a process that has calls under way says nothing: after a birth all of them are known by then, ms. */
 const coldMs = 2 * idleMs + 100
 /** After a question without an answer nothing is asked for so long, ms. */
@@ -84,6 +90,8 @@ class FleetPool implements FleetRounds<FleetAccount> {
   #bornAt = 0
   #lastVerdict = 0
   #lastResults = 0
+  /** The instant of the last question that told of results or verdicts, or whose answer did. */
+  #newsAt = 0
   /** Tokens to ask for, of all accounts: more while all are used, fewer when some are not. */
   #demand = demandMin
   #inHand = 0
@@ -195,9 +203,17 @@ class FleetPool implements FleetRounds<FleetAccount> {
     if (this.#isClosed || this.#asking !== undefined) return
     const now = this.now()
     const hasNews = this.#telling.size > 0 || this.#results.length > 0 || this.#isUrgent
-    const at = hasNews ? Math.floor(this.nextAt(now)) + 1 : now + (this.isJudge() ? judgeMs : idleMs)
+    const at = hasNews ? Math.floor(this.nextAt(now)) + 1 : now + this.#pauseMs(now)
     this.#disarm?.()
     this.#disarm = this.#options.clock.at(Math.max(at, this.#askFrom), () => this.#start())
+  }
+
+  /** Returns the time until the next question where there is nothing to tell, ms. */
+  #pauseMs(now: number): number {
+    // A probe may be under way anywhere, and calls go elsewhere meanwhile.
+    const isLively = now - this.#newsAt < livelyMs || this.#accounts.some(({ isBroken }) => isBroken)
+    if (this.isJudge()) return isLively ? judgeMs : idleMs
+    return isLively || this.#accounts.some(({ inFlight }) => inFlight > 0) ? idleMs : restMs
   }
 
   async #ask(): Promise<void> {
@@ -210,6 +226,7 @@ class FleetPool implements FleetRounds<FleetAccount> {
     const blocked = this.#accounts.filter(({ isBlocked }) => isBlocked)
     const abandoned = this.#accounts.filter(({ hasAbandoned }) => hasAbandoned)
     const fills = [...this.#fills]
+    if (results.length + judged.length + blocked.length > 0) this.#newsAt = now
     for (const account of judged) account.isJudged = false
     for (const account of blocked) account.isBlocked = false
     for (const account of abandoned) account.hasAbandoned = false
@@ -292,6 +309,7 @@ class FleetPool implements FleetRounds<FleetAccount> {
       }
       this.#isUrgent = true
     }
+    if (isBorn || answer.verdicts.length + answer.results.length > 0) this.#newsAt = now
     this.#lastVerdict = answer.lastVerdict
     for (const verdict of answer.verdicts) this.#accounts[verdict.account]?.hearVerdict(now, verdict)
     let granted = 0

@@ -15,6 +15,7 @@ export function openAccountRig(engine: Engine, { windows, concurrencyMax, breake
   const asking = new Set<Promise<unknown>>()
   const opened = new Map<AccountState, FleetAccounts>()
   const dead = new Set<AccountState>()
+  const questions = new Map<AccountState, number>()
   let joined = 0
   after(() => Promise.all(Array.from(opened.values(), (each) => each.close())))
   // One connection for all of them, so that a question is answered in the order in which it was sent.
@@ -25,6 +26,8 @@ export function openAccountRig(engine: Engine, { windows, concurrencyMax, breake
       dead.add(state)
       opened.delete(state)
     },
+    /** Returns how many questions a process has asked. */
+    questionsOf: (state: AccountState) => questions.get(state) ?? 0,
     join() {
       const slots = createRedisAccountSlots({ redis })
       const member = `m${joined}`
@@ -33,6 +36,7 @@ export function openAccountRig(engine: Engine, { windows, concurrencyMax, breake
         slots: {
           ask(question) {
             if (dead.has(state)) return new Promise(() => {})
+            questions.set(state, (questions.get(state) ?? 0) + 1)
             const answer = slots.ask(question)
             asking.add(answer)
             answer.catch(() => {}).finally(() => asking.delete(answer))

@@ -1,0 +1,65 @@
+/**
+ * How often a process asks for the accounts of a pool: seldom while nothing happens, often while results come, and the judge
+ * hears of a failure all the same before the next ones.
+ */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { needs } from '../../../../../../scripts/services/needs.ts'
+import type { AccountState } from '../../../../src/ports/accounts.ts'
+import type { SendResult } from '../../../../src/ports.ts'
+import { openAccountRig } from './account-rig.ts'
+
+describe('the questions of several processes', needs('redis'), () => {
+  it('are few at rest, and many where a verdict may be due', async () => {
+    const rig = openAccountRig('redis', {
+      windows: [],
+      concurrencyMax: 10,
+      breaker: { inARow: 3, coolDownMs: 5_000, coolDownMaxMs: 5_000 },
+    })
+    const join = (): AccountState => {
+      const state = rig.join()
+      state.listen({ tokens: () => {}, verdicts: () => {} })
+      return state
+    }
+    const judge = join()
+    const [caller, third] = [join(), join()]
+    /** Lets time pass; returns the questions that the three asked. */
+    async function asked(ms: number): Promise<readonly number[]> {
+      const before = [judge, caller, third].map(rig.questionsOf)
+      await rig.pass(ms)
+      return [judge, caller, third].map((state, index) => rig.questionsOf(state) - before[index]!)
+    }
+    async function take(): Promise<number> {
+      for (let tries = 0; tries < 100; tries += 1) {
+        const at = caller.freeAt(rig.now(), 0, false)
+        if (at !== undefined && at <= rig.now()) return caller.take(rig.now())
+        await rig.pass(1)
+      }
+      throw new Error('no token came')
+    }
+    function answer(takenAt: number, result: SendResult): void {
+      caller.answered({ takenAt, leftAt: undefined }, rig.now(), result)
+      caller.judge(rig.now(), result, 1, false)
+      caller.end(takenAt)
+    }
+
+    await rig.pass(5_000)
+    assert.deepEqual(await asked(10_000), [40, 10, 10], 'at rest')
+
+    // A process with a call under way is not taken for dead, and is known soon after a loss.
+    const takenAt = await take()
+    await rig.pass(3_000)
+    const [, underWay = 0] = await asked(2_000)
+    assert.ok(underWay >= 8, `${underWay} questions in 2 s under way`)
+
+    answer(takenAt, { outcome: 'failed', detail: '503' })
+    const [first = 0] = await asked(400)
+    assert.ok(first >= 3, `${first} questions of the judge behind a result`)
+    for (let more = 0; more < 2; more += 1) answer(await take(), { outcome: 'failed', detail: '503' })
+    // 20 ms until the caller tells it, 50 ms until the judge asks, and its verdict.
+    await rig.pass(100)
+    assert.ok(judge.isBroken, 'the judge knows of the last failure')
+    const [broken = 0, others = 0] = await asked(2_000)
+    assert.ok(broken >= 38 && others >= 8, `${broken} and ${others} questions while the breaker is open`)
+  })
+})
