@@ -132,6 +132,7 @@ export function createAdmissions(db: Db, pseudonymOf: PseudonymOf, read: ReadRow
           asked.map(([, , name]) => name),
           togetherMax + 1,
         ],
+        { name: 'admissions of recipients' },
       )
       const idsOf = Map.groupBy(entries, ({ n }) => n)
       const few = entries.filter(({ n }) => idsOf.get(n)!.length <= togetherMax)
@@ -142,6 +143,7 @@ export function createAdmissions(db: Db, pseudonymOf: PseudonymOf, read: ReadRow
               `SELECT * FROM whole WHERE id = ANY($1) AND ${mayHaveCome} AND ${countsSince('$2')} ORDER BY seq`,
               // Questions of one turn differ by milliseconds, and a row too many counts in no window.
               [[...new Set(few.map(({ id }) => id))], Math.min(...queries.map(({ since }) => since))],
+              { name: 'counted of recipients' },
             )
       const askersOf = Map.groupBy(few, ({ id }) => id)
       const rowsOf = queries.map((): WholeRow[] => [])

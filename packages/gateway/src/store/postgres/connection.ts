@@ -10,7 +10,7 @@ import type { PostgresAddress } from './address.ts'
 const connectMs = 5_000
 /** The server ends a statement after this time, ms; what waits for a lock ends earlier. */
 export const statementMs = 5_000
-const lockMs = 2_000
+export const lockMs = 2_000
 /** A statement that is not answered by then is lost with its connection, ms: the server ends it before. */
 const answerMs = 8_000
 

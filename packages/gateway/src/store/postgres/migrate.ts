@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import pg from 'pg'
 import { SluiceError } from '../../errors.ts'
 import type { PostgresAddress } from './address.ts'
-import type { Db } from './connection.ts'
+import { type Db, lockMs } from './connection.ts'
 import { mayNotMigrate } from './postgres-errors.ts'
 
 const folder = new URL('./migrations/', import.meta.url)
@@ -90,8 +90,12 @@ export async function migrate(db: Db, address: PostgresAddress): Promise<readonl
   const applied: string[] = []
   await db.query('BEGIN')
   try {
-    await db.query('SET LOCAL statement_timeout = 0')
-    await db.query("SELECT pg_advisory_xact_lock(hashtext('sluice migrations'), hashtext($1))", [schema])
+    // Another process that completes it may take longer than a lock is waited for.
+    await db.query('SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0')
+    await db.query("SELECT pg_advisory_xact_lock(hashtext('sluice migrations'), hashtext($1))", [schema], {
+      answerMs: migrationMs,
+    })
+    await db.query(`SET LOCAL lock_timeout = ${lockMs}`)
     // A schema that the operator has made needs no right on the database.
     const [known] = await db.query('SELECT FROM pg_namespace WHERE nspname = $1', [schema])
     if (known === undefined) await db.query(`CREATE SCHEMA ${schema}`)

@@ -148,6 +148,7 @@ function storeOf(opened: Opened): Store {
         LEFT JOIN recipient r ON r.tenant = k.tenant AND r.id = k.recipient
         LEFT JOIN recipient e ON e.tenant = k.tenant AND e.id = k.pseudonym ORDER BY n`,
       [JSON.stringify(names)],
+      { name: 'recipients' },
     )
     return rows.map(({ own, left, version }, index) => {
       // Opt-outs that an erasure has left have no version: the next write of the recipient is the first.
