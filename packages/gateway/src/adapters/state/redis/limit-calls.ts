@@ -1,7 +1,7 @@
 /**
  * Asks Redis about the limits of one subject. Each question of `@sluice/limits` goes out within an operation of
- * limit-operations.lua, which answers that the subject is unknown, that newcomers are held up, or what the library's script
- * has decided. An unknown subject is filled from the record by one caller; others ask again meanwhile.
+ * limit-subject.lua and limit-operations.lua, which answer that the subject is unknown, that newcomers are held up, or what
+ * the library's script has decided. An unknown subject is filled from the record by one caller; others ask again meanwhile.
  */
 import { createLimits, type Limits, LimitsError, redisStore } from '@sluice/limits'
 import { RulesReplaced } from '../../../errors.ts'
@@ -107,12 +107,15 @@ export const unlimited: readonly string[] = (() => {
   return asked
 })()
 
+const isNothing = ({ entries, fingerprints, waitlist, isOutdated }: RecoveredSubject): boolean =>
+  entries.length + fingerprints.length + waitlist.length === 0 && isOutdated !== true
+
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
 export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
   const { redis, clock, member, marginMs, recover, rulesName, onOutdated, onError } = options
   /** Fills under way, by subject: as many as subjects that questions of this process wait for. */
-  const filling = new Map<string, Promise<void>>()
+  const filling = new Map<string, Promise<boolean>>()
   let generation = 0
   let serial = 0
   let asking: LimitQuestion | undefined
@@ -162,10 +165,11 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
     let begun = generation
     let endsAt = clock.monotonic() + deadlineMs
     const givesUpAt = endsAt + fillsMs
+    let asked = call
     for (let tries = 0; ; tries += 1) {
       if (begun !== generation && hasRules) throw new RulesReplaced()
       begun = generation
-      const reply = await send(call, token, args, endsAt - clock.monotonic())
+      const reply = await send(asked, token, args, endsAt - clock.monotonic())
       const kind = String(reply[0])
       if (kind !== '?' && kind !== 'paused') return reply
       const pauseMs = pausesMs[Math.min(tries, pausesMs.length - 1)]!
@@ -176,9 +180,11 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
         continue
       }
       // Told to fill it while a fill is under way here: that one has lost its claim, with all that was in Redis.
-      const filled = reply[1] === 1 ? fill(subject, token) : (filling.get(subject.key) ?? sleep(pauseMs))
+      const own = reply[1] === 1 ? fill(call, token) : undefined
+      const filled = own ?? filling.get(subject.key) ?? sleep(pauseMs)
       // A record that takes its time is no fault of the server, whichever process reads it.
       if (!(await isOverBy(clock, givesUpAt, filled))) throw unavailable(subject.key, 'it is being filled')
+      asked = (await own) === false ? { ...call, operation: `!${call.operation}` } : call
       endsAt = clock.monotonic() + deadlineMs
     }
   }
@@ -210,10 +216,17 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
     }
   }
 
-  /** Fills a subject once: the token is that of the question that was told to. */
-  function fill(subject: Subject, token: string): Promise<void> {
+  /**
+   * Fills a subject once: the token is that of the question that was told to. False where the record has nothing of it, and
+   * the question itself fills it when it is asked again: nearly all subjects are recipients to whom nothing was sent yet.
+   */
+  function fill({ subject, operation }: LimitCall, token: string): Promise<boolean> {
     const work = factsOf(subject, token)
-      .then((facts) => restore(subject, token, facts))
+      .then(async (facts) => {
+        if (operation === 'reserve' && isNothing(facts)) return false
+        await restore(subject, token, facts)
+        return true
+      })
       .finally(() => {
         if (filling.get(subject.key) === work) filling.delete(subject.key)
       })

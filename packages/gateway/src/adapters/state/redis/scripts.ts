@@ -44,7 +44,12 @@ function limitsFunction(): string {
 }
 
 export const limitsScript: Script = {
-  ...scriptOf(partOf('prologue.lua'), limitsFunction(), partOf('limit-operations.lua')),
+  ...scriptOf(
+    partOf('prologue.lua'),
+    limitsFunction(),
+    partOf('limit-subject.lua'),
+    partOf('limit-operations.lua'),
+  ),
   inBytes: true,
 }
 

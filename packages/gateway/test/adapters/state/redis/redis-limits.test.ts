@@ -91,6 +91,52 @@ for (const engine of engines)
       assert.equal(reads.length, 1)
     })
 
+    it('fills a recipient to whom nothing was sent with the question itself', async () => {
+      const { openState, prefix, reads, now } = openLimits(engine)
+      const redis = openRedis(engine, { prefix, clock: createVirtualClock(1_000_000), isVirtual: true })
+      const asked: string[] = []
+      const state = openState({
+        redis: {
+          ...redis,
+          ask(script, key, args, deadlineMs) {
+            asked.push(args[0]!)
+            return redis.ask(script, key, args, deadlineMs)
+          },
+        },
+      })
+      assert.equal((await reserve(state, '1')).at, now())
+      assert.equal((await reserve(state, '2')).at, now() + windowMs)
+      assert.deepEqual(asked, ['reserve', '!reserve', 'reserve'])
+      assert.equal(reads.length, 1)
+    })
+
+    it('keeps a recipient known whose first question books nothing', async () => {
+      const { state, reads, now } = openLimits(engine)
+      const later = { ...request('1'), notBefore: now() + 60 * second, horizonMs: 0, forbidden: [] }
+      const forbidden = [{ from: now(), to: now() + 120 * second }]
+      assert.equal((await state.reserve([{ ...later, forbidden }]))[0]!.held, false)
+      assert.equal((await reserve(state, '2')).at, now())
+      assert.equal(reads.length, 1)
+    })
+
+    it('knows a recipient who was filled while newcomers are held up', async () => {
+      const { openState, state, now } = openLimits(engine)
+      const { promise: paused, resolve } = Promise.withResolvers<void>()
+      let reads = 0
+      const recover = async (subject: Subject) => {
+        reads += 1
+        await state.pause([subject])
+        resolve()
+        return { entries: [], fingerprints: [], waitlist: [] }
+      }
+      const newcomer = reserve(openState({ recover }), '1')
+      await paused
+      await sleep(60)
+      await state.resume([ada])
+      assert.equal((await newcomer).at, now())
+      assert.equal(reads, 1)
+    })
+
     it('is filled by one of several processes that ask at once', async () => {
       const { openState, now } = openLimits(engine)
       let reads = 0
