@@ -45,7 +45,7 @@ export interface FleetAccounts {
 
 /**
  * Between two questions without a demand, ms: by the judge while it hears of calls, by whoever has calls under way, and by
- * a process that has nothing under way and has heard nothing lately. The judge never rests: the first failure is heard soon.
+ * a process that has nothing under way and has heard nothing lately. The judge never rests for long: the first failure is heard soon.
  */
 const judgeMs = 50
 const idleMs = 250
@@ -212,7 +212,8 @@ class FleetPool implements FleetRounds<FleetAccount> {
   #pauseMs(now: number): number {
     // A probe may be under way anywhere, and calls go elsewhere meanwhile.
     const isLively = now - this.#newsAt < livelyMs || this.#accounts.some(({ isBroken }) => isBroken)
-    if (this.isJudge()) return isLively ? judgeMs : idleMs
+    // Calls in long windows wait until the judge has heard of the calls before them, and has covered more on record.
+    if (this.isJudge()) return isLively || this.#accounts.some(({ long }) => long) ? judgeMs : idleMs
     return isLively || this.#accounts.some(({ inFlight }) => inFlight > 0) ? idleMs : restMs
   }
 

@@ -62,4 +62,18 @@ describe('the questions of several processes', needs('redis'), () => {
     const [broken = 0, others = 0] = await asked(2_000)
     assert.ok(broken >= 38 && others >= 8, `${broken} and ${others} questions while the breaker is open`)
   })
+
+  it('of the judge are many where calls in long windows wait for its record', async () => {
+    const rig = openAccountRig('redis', {
+      windows: [{ max: 1_000, windowMs: 3_600_000, text: '1000/h' }],
+      breaker: { inARow: 3, coolDownMs: 5_000 },
+      concurrencyMax: 10,
+    })
+    const judge = rig.join()
+    judge.listen({ tokens: () => {}, verdicts: () => {} })
+    await rig.pass(5_000)
+    const before = rig.questionsOf(judge)
+    await rig.pass(5_000)
+    assert.equal(rig.questionsOf(judge) - before, 100)
+  })
 })
