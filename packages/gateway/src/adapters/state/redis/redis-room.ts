@@ -101,6 +101,7 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
       return JSON.stringify({
         g,
         w: Array.from(uses, ([name, { queue, waiting, bytes }]) => [name, queue, waiting, bytes]),
+        d: [...gone],
       })
     },
   })

@@ -4,13 +4,14 @@
 --   w<m>  the use of the member m: number of its last word, queue, waiting, bytes, instant of the word. The use is
 --         absolute: the member's notifications on record, and the room that it has taken and not yet committed. So no
 --         count drifts, and no two members write the same field
+--   x<m>  1: the member m has gone, and what it still says does not count
 --   r, c  until when a caller fills this value, and the token of its claim
 --
--- ARGV[7]  JSON: m the member, s the number of this word, o its own use, b bounds, r requests in their order, d members
+-- ARGV[7]  of a fill JSON: g the generation, w the use of each member, d members that have gone; else JSON: m the member, s the number of this word, o its own use, b bounds, r requests in their order, d members
 --          that have gone: a room in which one of them stands is unknown, for what it had taken is on record or is lost
 -- ARGV[8]  a token that no other claim has; of a fill the token of the claim that it fills
 -- ARGV[9]  the least generation that the record accepts, as the caller knows it; not of a fill
--- returns  'clock'; 'late' behind a later word, and of a fill whose claim is no more; {'?', 1 where the caller is to fill the value}; else {'ok', generation, use of the others,
+-- returns  'clock'; 'late' behind a later word, of a member that has gone, and of a fill whose claim is no more; {'?', 1 where the caller is to fill the value}; else {'ok', generation, use of the others,
 --          of each request: 0 where it was taken, else the bound that is full (1 queue, 2 waiting, 3 bytes) and its use}
 local given, token = cjson.decode(ARGV[7]), ARGV[8]
 -- The field of a member that uses nothing is kept so long, because a late word of it could still come, ms.
@@ -27,12 +28,14 @@ if operation == 'fill' then
   for _, each in ipairs(given.w) do
     call('HSET', key, 'w' .. each[1], cmsgpack.pack({ 0, each[2], each[3], each[4], now }))
   end
+  for _, gone in ipairs(given.d) do call('HSET', key, 'x' .. gone, 1) end
   call('PEXPIRE', key, 2 * idleMs)
   return { 'ok', given.g }
 end
 
 for _, gone in ipairs(given.d) do
   if known and call('HEXISTS', key, 'w' .. gone) == 1 then known = nil end
+  if known then call('HSET', key, 'x' .. gone, 1) end
 end
 
 if not known then
@@ -57,6 +60,9 @@ for index = 1, #fields, 2 do
     else
       queue, waiting, bytes = queue + used[2], waiting + used[3], bytes + used[4]
     end
+  elseif field == 'x' .. given.m then
+    -- It was stopped, was declared dead, and does not know it yet. Who joined later would not know it either.
+    return 'late'
   end
 end
 -- A word that comes behind a later one, over a connection that was given up, changes nothing.

@@ -130,6 +130,20 @@ for (const engine of engines)
       assert.equal(record.generation, 2)
     })
 
+    it('does not count what a process says that was found dead before, for those that joined after its death', async () => {
+      const prefix = newPrefix()
+      const record = createRecord()
+      const bounds: TenantBounds = { queueMax: 10, waitingMax: 10, bytesMax: 1_000 }
+      const [dead, known, born] = Array.from({ length: 3 }, () => open(engine, prefix, record))
+      assert.ok('giveBack' in (await dead!.take('acme', queueOf(8), bounds)))
+      record.members.set('0', { queue: 8, waiting: 0, bytes: 0 })
+      known!.noteGone([dead!.member])
+      assert.ok('giveBack' in (await known!.take('acme', queueOf(1), bounds)), 'the room was filled anew')
+      // It was stopped, and wakes: what it asks for now is decided by the record, and its commit is refused.
+      await dead!.take('acme', queueOf(1), bounds)
+      assert.ok('giveBack' in (await born!.take('acme', queueOf(1), bounds)), 'the dead one fills no room')
+    })
+
     it('tells the other processes within a second what was counted without a request', async () => {
       const prefix = newPrefix()
       const bounds: TenantBounds = { queueMax: 10, waitingMax: 10, bytesMax: 1_000 }
