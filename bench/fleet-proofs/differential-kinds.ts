@@ -22,14 +22,14 @@ export interface Sequence {
 export type Outcome = Sequence & { readonly difference?: string }
 
 export const kinds: Readonly<Record<string, Kind>> = {
-  'store-postgres': { state: 'store', engine: 'postgres', share: 0.35, perSequence: 250 },
-  'store-sqlite': { state: 'store', engine: 'sqlite', share: 0.15, perSequence: 250 },
+  'store-postgres': { state: 'store', engine: 'postgres', share: 0.3, perSequence: 250 },
+  'store-sqlite': { state: 'store', engine: 'sqlite', share: 0.2, perSequence: 250 },
   'limits-redis': { state: 'limits', engine: 'redis', share: 0.15, perSequence: 250 },
-  'limits-cluster': { state: 'limits', engine: 'redis-cluster', share: 0.1, perSequence: 250 },
+  'limits-cluster': { state: 'limits', engine: 'redis-cluster', share: 0.08, perSequence: 500 },
   'throttle-redis': { state: 'throttle', engine: 'redis', share: 0.08, perSequence: 250 },
-  'throttle-cluster': { state: 'throttle', engine: 'redis-cluster', share: 0.05, perSequence: 250 },
-  'room-redis': { state: 'room', engine: 'redis', share: 0.04, perSequence: 250 },
-  'room-cluster': { state: 'room', engine: 'redis-cluster', share: 0.02, perSequence: 250 },
-  'once-redis': { state: 'once', engine: 'redis', share: 0.04, perSequence: 250 },
-  'once-cluster': { state: 'once', engine: 'redis-cluster', share: 0.02, perSequence: 250 },
+  'throttle-cluster': { state: 'throttle', engine: 'redis-cluster', share: 0.05, perSequence: 500 },
+  'room-redis': { state: 'room', engine: 'redis', share: 0.05, perSequence: 250 },
+  'room-cluster': { state: 'room', engine: 'redis-cluster', share: 0.02, perSequence: 500 },
+  'once-redis': { state: 'once', engine: 'redis', share: 0.05, perSequence: 250 },
+  'once-cluster': { state: 'once', engine: 'redis-cluster', share: 0.02, perSequence: 500 },
 }

@@ -251,7 +251,8 @@ interface Kinds {
 export interface SinkProcess<Kind extends keyof Kinds> {
   readonly port: number
   readonly url: string
-  dump(): Promise<Kinds[Kind]['dump']>
+  /** Reads all that came, of HTTP from this number on. @defaultValue 0 */
+  dump(from?: number): Promise<Kinds[Kind]['dump']>
   rules(rules: readonly Kinds[Kind]['rule'][]): Promise<void>
 }
 
@@ -278,7 +279,7 @@ export async function startSink<Kind extends keyof Kinds>(
   return {
     port,
     url: `${kind}://127.0.0.1:${port}`,
-    dump: () => order('dump'),
+    dump: (from = 0) => order(from === 0 ? 'dump' : `dump ${from}`),
     async rules(rules) {
       await order(`rules ${JSON.stringify(rules)}`)
     },

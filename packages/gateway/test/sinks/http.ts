@@ -2,7 +2,7 @@
  * An HTTP server for tests: keeps every request with the instant at which its last byte arrived, and does what its
  * rules say: any status with any headers, delays, hangs, resets, bodies without end. It shares no code with the
  * provider it is there to judge. Also a program: `node http.ts [port]` prints `{"port":…}` and then obeys lines on
- * its standard input (`dump`, `clear`, `rules <json>`, `stop`), answering each with one line of JSON.
+ * its standard input (`dump [from]`, `clear`, `rules <json>`, `stop`), answering each with one line of JSON.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -183,7 +183,12 @@ if (import.meta.main) {
   say({ port: sink.port })
   for await (const line of createInterface({ input: process.stdin })) {
     const [order, ...rest] = line.split(' ')
-    if (order === 'dump') say({ requests: sink.requests, connections: sink.connections, clock: clock() })
+    if (order === 'dump')
+      say({
+        requests: sink.requests.slice(Number(rest[0] ?? 0)),
+        connections: sink.connections,
+        clock: clock(),
+      })
     else if (order === 'clear') say({ cleared: sink.requests.splice(0).length })
     else if (order === 'rules') {
       sink.rules = JSON.parse(rest.join(' ')) as HttpRule[]

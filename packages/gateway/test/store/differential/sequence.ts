@@ -28,7 +28,7 @@ export interface ComparedStores {
 }
 
 /** Calls between two comparisons of everything. */
-const everythingEvery = 50
+const everythingEvery = 250
 
 /** Runs one sequence over two stores that are empty; throws at the first difference. */
 export async function compareStores(sequence: StoreSequence): Promise<ComparedStores> {
