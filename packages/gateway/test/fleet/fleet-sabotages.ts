@@ -106,7 +106,7 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
   {
     name: 'limits-of-another-life',
     focus: 'losses',
-    file: 'adapters/state/redis/limit-operations.lua',
+    file: 'adapters/state/redis/limit-subject.lua',
     from: "string.sub(row[1], 1, #incarnation + 1) == incarnation .. ' ' and",
     to: '',
   },
