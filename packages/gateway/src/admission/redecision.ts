@@ -137,14 +137,23 @@ export function createRedecision(options: RedecisionOptions): Redecision {
    * counted. Where its record cannot be read it throws, and the next try finds out.
    */
   async function returnTurn(notification: Notification, turn: ThrottleTurn): Promise<void> {
-    if (turn.passed) await throttle.putBack(notification, turn)
-    // Read only now: what ends it from here on takes it out of the queue itself.
     const { tenant, id } = notification
-    const recorded = ledger.live(id)?.notification ?? (await store.notification(tenant, id))
-    if (recorded !== undefined && throttle.behind(recorded) !== undefined) return
-    if (recorded?.turnedAt !== undefined) await throttle.settle(notification)
+    const recorded = async (): Promise<Notification | undefined> =>
+      ledger.live(id)?.notification ?? (await store.notification(tenant, id))
+    if (turn.passed) {
+      // Another process was given the same turn. In the queue its place would go to the next that is unknown there.
+      if (hasTurned(await recorded())) return
+      await throttle.putBack(notification, turn)
+    }
+    // Read only now: what ends it from here on takes it out of the queue itself.
+    const last = await recorded()
+    if (last !== undefined && throttle.behind(last) !== undefined) return
+    if (hasTurned(last)) await throttle.settle(notification)
     else await throttle.giveBack([notification])
   }
+
+  const hasTurned = (of: Notification | undefined): boolean =>
+    of?.turnedAt !== undefined && throttle.behind(of) === undefined
 
   /**
    * Writes the move to a new verdict; false where the record has changed meanwhile. A digest that closed meanwhile leads

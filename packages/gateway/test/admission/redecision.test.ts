@@ -98,38 +98,6 @@ test('a notification that is cancelled while its turn is being written leaves no
   await harness.stop()
 })
 
-test('a turn that another process has written stays counted, and its entry leaves the queue', async () => {
-  let turned: string | undefined
-  const harness = await createHarness({
-    policy: { version: 1, limits: [] },
-    config: { tenants: { default: { rate: '1/10s', modules: 'unlimited' } } },
-    wrap: (store: Store) => ({
-      ...store,
-      async commit(change) {
-        const result = await store.commit(change)
-        const move = change.moves?.find(({ before }) => before.decision.reason === 'tenant_limit')
-        if (turned !== undefined || move === undefined) return result
-        turned = move.before.id
-        return { applied: false, conflicts: [{ kind: 'notification', key: turned }] }
-      },
-    }),
-  })
-  await harness.post()
-  const waiting = await harness.post()
-  await harness.runUntil(waiting.dueAt + second)
-  assert.equal(turned, waiting.id)
-  const { turnedAt } = await harness.notification(waiting.id)
-  assert.equal(turnedAt, waiting.dueAt)
-  const later = await harness.post()
-  assert.equal(later.decision.reason, 'tenant_limit', 'the turn counts')
-  assert.ok(
-    later.dueAt >= turnedAt! + 10 * second,
-    `it waits until ${later.dueAt}, not behind an entry of nobody`,
-  )
-  assert.ok(later.dueAt < turnedAt! + 11 * second)
-  await harness.stop()
-})
-
 test('a notification that has ended leaves the queue, in which an outdated turn has put it again', async () => {
   const caller = { tenant: 'default', module: 'default' }
   let cancelled: string | undefined
