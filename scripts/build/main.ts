@@ -50,7 +50,9 @@ export function build(name: string): void {
 }
 
 function compile(name: string, outDir: string, options: readonly string[] = []): void {
-  const args = ['-p', join(root, 'scripts/build', `${name}.tsconfig.json`), '--outDir', outDir, ...options]
+  const project = join(root, 'scripts/build', `${name}.tsconfig.json`)
+  // `npm run check` has checked the types: doing so again took half of the build.
+  const args = ['-p', project, '--outDir', outDir, '--noCheck', ...options]
   const { status, stdout, error } = spawnSync(join(root, 'node_modules/.bin/tsc'), args, { encoding: 'utf8' })
   if (status !== 0) throw new Error(`tsc could not build packages/${name}:\n${error?.message ?? stdout}`)
 }

@@ -25,6 +25,21 @@ const launcher = fileURLToPath(new URL('../bin/sluice.js', import.meta.url))
 const serving: { readonly flags: readonly string[]; readonly env: Readonly<Record<string, string>> } =
   JSON.parse(readFileSync(new URL('../bin/serving.json', import.meta.url), 'utf8'))
 const bound = { ...serving.env, SLUICE_BOUND: '1' }
+/** A whole run joins the gateway to a few files: scripts/runner/joined-gateway.ts. */
+const joined = process.env.SLUICE_TEST_GATEWAY
+/** The product, and what its processes need besides. */
+const product =
+  joined === undefined
+    ? { args: [...serving.flags, launcher], env: bound }
+    : {
+        args: [
+          ...serving.flags,
+          '--conditions=sluice-source',
+          '--disable-warning=ExperimentalWarning',
+          joined,
+        ],
+        env: { ...bound, NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? '' },
+      }
 
 export interface Answer {
   readonly status: number
@@ -96,12 +111,10 @@ export async function createSite(t: Cleanup, options: SiteOptions = {}): Promise
 
   function launch(): ChildProcess {
     const program =
-      options.program === undefined
-        ? [...serving.flags, launcher]
-        : ['--conditions=sluice-source', options.program]
+      options.program === undefined ? product.args : ['--conditions=sluice-source', options.program]
     const started = spawn(process.execPath, [...program, 'serve', '--config', join(folder, 'sluice.yaml')], {
       cwd: folder,
-      env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', ...bound, ...options.env },
+      env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', ...product.env, ...options.env },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     for (const stream of [started.stdout!, started.stderr!])

@@ -43,7 +43,7 @@ test(`a mutated configuration is loaded or refused (SLUICE_SEED=${seed})`, (t) =
       writeFileSync(path, changed)
       counts[outcomeOf(() => loadConfig({ path, env: {}, cwd }))] += 1
     }),
-    { seed, numRuns: 600 },
+    { seed, numRuns: 300 },
   )
   t.diagnostic(JSON.stringify(counts))
   assert.ok(counts.loaded > 30 && counts.refused > 200, 'the changes are neither harmless nor hopeless')
@@ -62,7 +62,7 @@ test(`a mutated policy is loaded or refused (SLUICE_SEED=${seed})`, (t) => {
       writeFileSync(path, changed)
       counts[outcomeOf(() => loadConfig({ env: { SLUICE_POLICY: path }, cwd }))] += 1
     }),
-    { seed, numRuns: 500 },
+    { seed, numRuns: 250 },
   )
   t.diagnostic(JSON.stringify(counts))
   assert.ok(counts.loaded > 30 && counts.refused > 200, 'the changes are neither harmless nor hopeless')
@@ -112,6 +112,6 @@ test(`with any value of a variable the configuration is loaded or refused (SLUIC
       fc.dictionary(fc.constantFrom(...names), value),
       (env) => void outcomeOf(() => loadConfig({ env, cwd })),
     ),
-    { seed, numRuns: 400 },
+    { seed, numRuns: 200 },
   )
 })

@@ -73,8 +73,7 @@ function open(options: DatabaseOptions, unlock: () => void): Database {
   try {
     const small = path !== inMemory && statSync(path).size <= checkMib * 2 ** 20
     if (small) checkHealth(db, path)
-    migrate(db, path)
-    checkSchema(db, path)
+    if (!migrate(db, path)) checkSchema(db, path)
     if (path !== inMemory && options.acceptLoss !== true) checkCommits(db, path)
     makeKeys(db)
     return {
@@ -268,19 +267,27 @@ export function checkHealth(db: DatabaseSync, path: string): void {
 
 /** Compares the schema with a freshly made one, so that every statement will find the names it uses. */
 function checkSchema(db: DatabaseSync, path: string): void {
+  if (schemaOf(db) !== freshSchema()) throw damaged(path, 'its schema is not the one that was written')
+}
+
+const schemaOf = (db: DatabaseSync): string =>
+  JSON.stringify(
+    db
+      .prepare(
+        "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%' ORDER BY name",
+      )
+      .all(),
+  )
+
+let madeSchema: string | undefined
+/** The schema that the migrations make, made once by a process. */
+function freshSchema(): string {
+  if (madeSchema !== undefined) return madeSchema
   const fresh = new DatabaseSync(inMemory)
   migrate(fresh, inMemory)
-  const schema = (of: DatabaseSync): string =>
-    JSON.stringify(
-      of
-        .prepare(
-          "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%' ORDER BY name",
-        )
-        .all(),
-    )
-  const same = schema(db) === schema(fresh)
+  madeSchema = schemaOf(fresh)
   fresh.close()
-  if (!same) throw damaged(path, 'its schema is not the one that was written')
+  return madeSchema
 }
 
 const migrationFiles = (): readonly string[] =>
@@ -290,9 +297,9 @@ const migrationFiles = (): readonly string[] =>
 
 /**
  * Runs the migrations that the file has not seen; `user_version` counts them. All in one transaction: a transaction for
- * each took most of the opening of a new file.
+ * each took most of the opening of a new file. Returns true if it made the whole schema.
  */
-function migrate(db: DatabaseSync, path: string): void {
+function migrate(db: DatabaseSync, path: string): boolean {
   const files = migrationFiles()
   const seen = Number(db.prepare('PRAGMA user_version').get()?.user_version)
   if (seen > files.length) {
@@ -302,7 +309,8 @@ function migrate(db: DatabaseSync, path: string): void {
       { errors: [{ path: 'store', message: 'written by a newer version' }] },
     )
   }
-  if (seen === files.length) return
+  if (seen === files.length) return false
   const sql = files.slice(seen).map((name) => readFileSync(new URL(name, folder), 'utf8'))
   db.exec(`BEGIN IMMEDIATE; ${sql.join(';\n')}; PRAGMA user_version = ${files.length}; COMMIT;`)
+  return seen === 0
 }

@@ -72,18 +72,20 @@ function between(calls: readonly SandboxCall[], fromMs: number, toMs: number): r
 
 const byAccount = (calls: readonly SandboxCall[]) => Map.groupBy(calls, ({ account }) => account)
 
-test('five hundred accounts carry a burst of 50,000 with none above its rate in any second and nearly all of it used', async (t) => {
+test('five hundred accounts carry a burst with none above its rate in any second and nearly all of it used', async (t) => {
   const accounts = 500
+  // `npm run sim -- burst` sends 50,000.
+  const messages = 20_000
   const rate = 10
   const harness = await setUp({
     accounts,
     rate: `${rate}/s`,
     sandbox: { behaviour: { rates: [{ max: rate, windowMs: second }] } },
   })
-  await postMany(harness, 50_000)
+  await postMany(harness, messages)
   await harness.runFor(20 * second)
   const calls = harness.side.calls()
-  assert.equal(calls.length, 50_000)
+  assert.equal(calls.length, messages)
   assert.equal(harness.side.counters().fates.rate_limit, 0)
   for (const [account, of] of byAccount(calls)) {
     const most = densest(
@@ -93,9 +95,9 @@ test('five hundred accounts carry a burst of 50,000 with none above its rate in 
     assert.ok(most <= rate, `${account} was called ${most} times in a second`)
   }
   const tookMs = calls.at(-1)!.at - calls[0]!.at
-  const used = 50_000 / (accounts * rate) / (tookMs / second + 1)
+  const used = messages / (accounts * rate) / (tookMs / second + 1)
   t.diagnostic(`${(used * 100).toFixed(1)} % of the pool's rate used`)
-  assert.ok(between(calls, second, 6 * second).length >= 5 * accounts * rate * 0.95)
+  assert.ok(between(calls, second, 3 * second).length >= 2 * accounts * rate * 0.95)
   await harness.check()
   await harness.stop()
 })

@@ -1,10 +1,11 @@
 /** The schema and who may complete it: an owner, and a role that only runs gateways, on a real PostgreSQL. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { needs } from '../../../../../scripts/services/needs.ts'
 import { readPostgresAddress } from '../../../src/config/postgres-address.ts'
-import { connect } from '../../../src/store/postgres/connection.ts'
+import { connect, lockMs } from '../../../src/store/postgres/connection.ts'
 import { grantsFor, inspect, migrate } from '../../../src/store/postgres/migrate.ts'
 import { createSite } from '../../child.ts'
 import { ask, dropSchemas, schemaUrl } from './database.ts'
@@ -139,6 +140,21 @@ describe('the schema on PostgreSQL', needs('postgres'), () => {
     assert.deepEqual(missing, [])
     assert.equal(applied.flat().length, known)
     for (const each of connections) await each.close()
+  })
+
+  test('a process waits for another one that completes the schema for longer than statements wait for a lock', async () => {
+    const address = addressOf(schemaUrl('slow'))
+    const [slow, next] = await Promise.all([connect(address), connect(address)])
+    await slow.query('BEGIN')
+    await slow.query("SELECT pg_advisory_xact_lock(hashtext('sluice migrations'), hashtext($1))", [
+      address.schema,
+    ])
+    const migrated = migrate(next, address)
+    migrated.catch(() => {})
+    await sleep(lockMs + 500)
+    await slow.query('COMMIT')
+    assert.notEqual((await migrated).length, 0)
+    for (const each of [slow, next]) await each.close()
   })
 
   test('a file has nothing to migrate', () => {

@@ -1,4 +1,4 @@
-/** Hints over a real Redis and a real Cluster. Alone, because it ends every connection of the server. */
+/** Hints over a real Redis and a real Cluster. */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { type AddressInfo, connect, createServer } from 'node:net'
@@ -84,8 +84,19 @@ test(
   needs('redis'),
   async (t) => {
     const prefix = newPrefix()
+    const control = createClient({ url: engines.redis[0]! })
+    await control.connect()
+    // A user of its own: other tests keep their connections.
+    const user = `hearing-${process.pid}`
+    await control.sendCommand(['ACL', 'SETUSER', user, 'on', 'nopass', '~*', '&*', '+@all'])
+    t.after(async () => {
+      await control.sendCommand(['ACL', 'DELUSER', user])
+      control.destroy()
+    })
+    const url = new URL(engines.redis[0]!)
+    Object.assign(url, { username: user, password: 'any' })
     const join = async (member: string) => {
-      const notifier = await joinHints({ urls: engines.redis, member, prefix })
+      const notifier = await joinHints({ urls: [url.href], member, prefix })
       t.after(notifier.close)
       const heard: Hint[] = []
       notifier.listen((hint) => heard.push(hint))
@@ -94,10 +105,7 @@ test(
     const [a, b] = [await join('a'), await join('b')]
     a.notifier.tell({ topic: 'holds' })
     await until(() => b.heard.length === 1)
-    const control = createClient({ url: engines.redis[0]! })
-    await control.connect()
-    t.after(() => control.destroy())
-    for (const kind of ['NORMAL', 'PUBSUB']) await control.sendCommand(['CLIENT', 'KILL', 'TYPE', kind])
+    assert.equal(await control.sendCommand(['CLIENT', 'KILL', 'USER', user]), 4)
     a.notifier.tell({ topic: 'holds' })
     const before = b.heard.length
     const end = performance.now() + 10_000
