@@ -221,12 +221,12 @@ for (const engine of engines)
             prefix,
             clock: { ...clock, monotonic },
             isVirtual: true,
-            deadlineMs: 400,
+            deadlineMs: 1_000,
           }),
           clock: { now: clock.now, monotonic },
           async recover() {
             reads += 1
-            await sleep(900)
+            await sleep(2_000)
             return { entries: [], fingerprints: [], waitlist: [] }
           },
         })
