@@ -79,8 +79,20 @@ export const lostAnswers: Proof = {
         }
       }
     })()
-    const accepted = await postFor(fleet, seconds * 1_000, 200)
+    // Each recipient is a new one, and notifications are looked up, so that all kinds of statements come.
+    const reading = (async () => {
+      for (let n = 0; performance.now() < endsAt; n += 1, await sleep(100)) {
+        const { id } = (await callsOf(fleet)).at(-1) ?? {}
+        const site = fleet.sites[n % fleet.sites.length]!
+        if (id !== undefined)
+          await site
+            .call('GET', `/api/v1/notifications/${id}`, undefined, { 'x-tenant-id': 'default' }, 4_000)
+            .catch(() => undefined)
+      }
+    })()
+    const accepted = await postFor(fleet, seconds * 1_000, 1_000_000)
     await losing
+    await reading
     const missing = await missingAfter(fleet, accepted, 30_000)
     isOver = true
     await watching
@@ -97,7 +109,7 @@ export const lostAnswers: Proof = {
       longestWithoutCallMs: Math.round(longestMs),
       stuck: stuck.size,
     }
-    const isEach = ['rights', 'changes', 'claims', 'epochs', 'beats', 'whole'].every(
+    const isEach = ['rights', 'changes', 'claims', 'epochs', 'beats', 'whole', 'recipients'].every(
       (kind) => lost[kind]! > 0,
     )
     return {
