@@ -11,7 +11,7 @@ export interface Released {
   readonly released: number
 }
 
-/** @throws where accepting takes until the instant, or what is due has not left within a minute */
+/** @throws where accepting takes until the instant, or what is due has not left within five minutes */
 export async function release(
   host: Peer,
   { first, rows, recipients }: { readonly first: number; readonly rows: number; readonly recipients: number },
@@ -23,10 +23,10 @@ export async function release(
   const tookMs = await host.ask<number>('admit', given)
   if (Date.now() > dueAt) throw new Error('accepting took longer than until they were due')
   await sleep(dueAt - Date.now())
-  const until = Date.now() + 60_000
-  while ((await host.ask<Cost>('cost')).settled < rows) {
-    if (Date.now() > until) throw new Error('what was due has not left within a minute')
-    await sleep(50)
+  const until = Date.now() + 300_000
+  for (let left = 0; left < rows; await sleep(50)) {
+    left = (await host.ask<Cost>('cost')).settled
+    if (Date.now() > until) throw new Error(`${left} of ${rows} that were due have left within five minutes`)
   }
   const { at } = await host.ask<Settled>('take')
   const last = at.reduce((a, b) => Math.max(a, b))
