@@ -1,7 +1,7 @@
 /**
  * Puts test files together that can share a process: loading the gateway took 0.4 s of CPU in each of them, a fifth of
  * the whole run. A file has a process of its own where it or a helper of its tests starts a process or a thread, changes
- * the process, measures it, waits for a timer that keeps no process alive, or runs something around every test.
+ * the process, measures it or time, waits for a timer that keeps no process alive, or runs something around every test.
  */
 import { closure, codeOf, oncePerFile } from '../tidy/imports.ts'
 import type { Tree } from '../tidy/tree.ts'
@@ -10,7 +10,7 @@ import type { Tree } from '../tidy/tree.ts'
 export type Group = readonly string[]
 
 const ownProcess =
-  /(?<![-/])\bprocess\.(?!env\b(?!\.\w+ = |\[)|pid\b|platform\b|cwd\(|nextTick\()|(delete |assign\()process\b|\bmock\b|\bglobal(This)?\b|child_process|worker_threads|perf_hooks|\bperformance\b(?!\.now\(\))|AbortSignal\.timeout|\bunref\(|createSite|(?<!\.)\b(before|beforeEach|afterEach)\(/
+  /(?<![-/])\bprocess\.(?!env\b(?!\.\w+ = |\[)|pid\b|platform\b|cwd\(|nextTick\()|(delete |assign\()process\b|\bmock\b|\bglobal(This)?\b|child_process|worker_threads|perf_hooks|\bperformance\b|AbortSignal\.timeout|\bunref\(|createSite|(?<!\.)\b(before|beforeEach|afterEach)\(/
 /** A file above this runs long enough for the start of a process not to matter, characters. */
 const fileMax = 20_000
 /** A group above this would be the last to end, characters. */

@@ -226,7 +226,7 @@ for (const engine of engines)
           clock: { now: clock.now, monotonic },
           async recover() {
             reads += 1
-            await sleep(2_000)
+            await sleep(1_300)
             return { entries: [], fingerprints: [], waitlist: [] }
           },
         })

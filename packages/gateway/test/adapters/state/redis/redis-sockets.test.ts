@@ -143,7 +143,8 @@ describe('published messages of a tenant over several processes', needs('redis')
     assert.deepEqual(await fleet[0]!(15), { taken: 15, waitMs: 0 })
     const part = await fleet[1]!(10)
     assert.equal(part.taken, 5)
-    assert.ok(part.waitMs > 0 && part.waitMs <= 1_000, `${part.waitMs} ms`)
+    // The clock of Redis is known to some milliseconds.
+    assert.ok(part.waitMs > 0 && part.waitMs <= 1_100, `${part.waitMs} ms`)
     assert.equal((await fleet[2]!(1)).taken, 0)
   })
 
@@ -151,9 +152,10 @@ describe('published messages of a tenant over several processes', needs('redis')
     const { fleet, instants, lose } = open()
     const end = performance.now() + 2_500
     let losses = 0
+    let lost = Promise.resolve()
     const losing = setInterval(() => {
       losses += 1
-      void lose()
+      lost = lose()
     }, 100)
     await Promise.all(
       fleet.map(async (take) => {
@@ -164,6 +166,7 @@ describe('published messages of a tenant over several processes', needs('redis')
       }),
     )
     clearInterval(losing)
+    await lost
     assert.ok(losses > 5, `${losses} losses`)
     const sorted = instants.toSorted((a, b) => a - b)
     assert.ok(densest(sorted, 900) <= 20, `${densest(sorted, 900)} within 900 ms`)
