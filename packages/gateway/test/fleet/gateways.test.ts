@@ -11,7 +11,7 @@ import { startSimRedis } from './sim-redis.ts'
 import { closeServer } from './sim-server.ts'
 
 /** A run takes a second of a core: some thousand timers and calls of Redis. */
-const seeds = 4
+const seeds = 5
 test(
   `${seeds} seeds of two gateways, or of four, break no invariant, and give the same trace again`,
   needs('redis'),
