@@ -16,7 +16,7 @@ export async function release(
   host: Peer,
   { first, rows, recipients }: { readonly first: number; readonly rows: number; readonly recipients: number },
 ): Promise<Released> {
-  const leadMs = 4_000 + rows
+  const leadMs = 10_000 + rows
   const dueAt = Date.now() + leadMs
   const clock = Number(process.hrtime.bigint()) / 1e6 + leadMs
   const given: Admission = { first, count: rows, batch: 100, recipients, sendAt: dueAt }
