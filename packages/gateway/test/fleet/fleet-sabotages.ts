@@ -189,14 +189,16 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
   },
   {
     name: 'right-without-the-holds-of-others',
-    focus: 'rights',
+    // Operators hold something in these seeds only.
+    focus: 'none',
     file: 'composition/storage.ts',
     from: 'if (given.holds !== undefined) await holds!.follow(given.holds)',
     to: '',
   },
   {
     name: 'hold-answered-before-rights-end',
-    focus: 'rights',
+    // Operators hold something in these seeds only.
+    focus: 'none',
     file: 'ledger/operator-holds.ts',
     from: 'if (at > clock.now()) await',
     to: 'if (at > 1e15) await',
