@@ -94,23 +94,11 @@ export function endMemoryWatch(): void {
   made = undefined
 }
 
-/**
- * Collects garbage, and finds the ids for which this is true in the maps and sets that are left, one of each name. A function
- * that V8 compiles in a thread of its own keeps what it holds until that ends, on a busy machine for some time: what is
- * found is looked for again until it stays.
- */
+/** Collects garbage, and finds the ids for which this is true in the maps and sets that are left, one of each name. */
 export async function keptInMemory(isSought: (id: string) => boolean): Promise<readonly Kept[]> {
-  for (let looks = 1; ; looks += 1) {
-    // A weak reference keeps its target until the end of this turn of the event loop.
-    await new Promise((resolve) => setImmediate(resolve))
-    collect()
-    const kept = keptNow(isSought)
-    if (kept.length === 0 || looks === looksMax) return kept
-    await new Promise((resolve) => realTimeout(resolve, lookAgainMs))
-  }
-}
-
-function keptNow(isSought: (id: string) => boolean): readonly Kept[] {
+  // A weak reference keeps its target until the end of this turn of the event loop.
+  await new Promise((resolve) => setImmediate(resolve))
+  collect()
   const kept = new Map<string, Kept>()
   for (const { made: reference, file, line } of made ?? []) {
     const collection = reference.deref()
@@ -121,6 +109,22 @@ function keptNow(isSought: (id: string) => boolean): readonly Kept[] {
     kept.set(name, { name, id, count: (kept.get(name)?.count ?? 0) + 1 })
   }
   return [...kept.values()]
+}
+
+/**
+ * Finds the same beyond what may be kept of each name. A function that V8 compiles in a thread of its own keeps what it holds
+ * until that ends, on a busy machine for some time: what is found is looked for again until it stays.
+ */
+export async function keptForGood(
+  isSought: (id: string) => boolean,
+  mayKeep: ReadonlyMap<string, number>,
+): Promise<readonly Kept[]> {
+  for (let looks = 1; ; looks += 1) {
+    const kept = await keptInMemory(isSought)
+    const surplus = kept.filter(({ name, count }) => count > (mayKeep.get(name) ?? 0))
+    if (surplus.length === 0 || looks === looksMax) return surplus
+    await new Promise((resolve) => realTimeout(resolve, lookAgainMs))
+  }
 }
 
 function idWithin(value: unknown, isSought: (id: string) => boolean): string | undefined {

@@ -1,7 +1,7 @@
 /** The oracles of a run together. They are told of births and deaths, and look again when the run is calm and at its end. */
 import type { Gateway } from '../../src/gateway.ts'
 import { statuses } from '../../src/model.ts'
-import { keptInMemory } from './memory-watch.ts'
+import { keptForGood } from './memory-watch.ts'
 import type { Watched } from './oracle.ts'
 import { watchAccounts } from './oracle-accounts.ts'
 import { createCalm, type Span } from './oracle-calm.ts'
@@ -204,9 +204,8 @@ export function createOracles(watched: Watched): Oracles<Living | undefined> {
   async function checkMemory({ timers }: SimProcess): Promise<void> {
     if (unsettled().length > 0 || client.waiting().length > 0) return
     const isFinal = (id: string): boolean => rows.has(id) || jobs.has(id) || others.has(id)
-    for (const { name, id, count } of await keptInMemory(isFinal))
-      if (count > (bounded.get(name) ?? 0))
-        world.violate('12 memory', `${count} of ${name} keep what is final: ${id}`)
+    for (const { name, id, count } of await keptForGood(isFinal, bounded))
+      world.violate('12 memory', `${count} of ${name} keep what is final: ${id}`)
     if (timers > timersMax) world.violate('12 memory', `${timers} timers are armed, and nothing waits`)
   }
 
