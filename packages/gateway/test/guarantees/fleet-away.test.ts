@@ -64,7 +64,7 @@ async function startAlone(t: TestContext, name: string, count = 1) {
   return { folder, service, fleet, site: fleet.sites[0]!, post }
 }
 
-describe('a gateway whose Redis is away', needs('postgres', 'redis'), () => {
+describe('a gateway whose Redis is away', { ...needs('postgres', 'redis'), concurrency: true }, () => {
   after(dropSchemas)
 
   test('accepts undecided, decides in order when it is back, and says so meanwhile', async (t) => {
