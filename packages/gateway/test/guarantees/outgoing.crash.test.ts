@@ -123,6 +123,8 @@ describe('RabbitMQ in front of the queues of a fleet', needs('postgres', 'redis'
   }
 
   test('sends what comes out of the queues, each once', async () => {
+    // Before that a gateway sends by a queue of its own.
+    await until(async () => (await metric('sluice_queue_up')) === gateways, 'the connections')
     await accept(() => {})
     await allOnce()
     await until(
