@@ -46,7 +46,7 @@ test(`a mutated configuration is loaded or refused (SLUICE_SEED=${seed})`, (t) =
     { seed, numRuns: 300 },
   )
   t.diagnostic(JSON.stringify(counts))
-  assert.ok(counts.loaded > 20 && counts.refused > 80, 'the changes are neither harmless nor hopeless')
+  assert.ok(counts.loaded > 20 && counts.refused > 100, 'the changes are neither harmless nor hopeless')
 })
 
 test(`a mutated policy is loaded or refused (SLUICE_SEED=${seed})`, (t) => {
@@ -65,7 +65,7 @@ test(`a mutated policy is loaded or refused (SLUICE_SEED=${seed})`, (t) => {
     { seed, numRuns: 250 },
   )
   t.diagnostic(JSON.stringify(counts))
-  assert.ok(counts.loaded > 20 && counts.refused > 80, 'the changes are neither harmless nor hopeless')
+  assert.ok(counts.loaded > 20 && counts.refused > 100, 'the changes are neither harmless nor hopeless')
 })
 
 test(`with any value of a variable the configuration is loaded or refused (SLUICE_SEED=${seed})`, (t) => {
