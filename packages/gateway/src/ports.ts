@@ -58,6 +58,7 @@ export type {
   Alert,
   Alerts,
   Message,
+  OnWritten,
   Provider,
   SendResult,
   UseRecord,

@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Channel } from '../model.ts'
-import type { Account, Message, Provider, SendResult } from '../ports.ts'
+import type { Account, Message, OnWritten, Provider, SendResult } from '../ports.ts'
 
 /** The answer that the server gives from now on. */
 export type OtherSide =
@@ -123,7 +123,7 @@ export function exerciseProvider(
   })
 }
 
-type Send = (message?: Message, signal?: AbortSignal, onWritten?: () => void) => Promise<SendResult>
+type Send = (message?: Message, signal?: AbortSignal, onWritten?: OnWritten) => Promise<SendResult>
 type Test = (
   title: string,
   body: (rig: ProviderRig, send: Send) => Promise<void>,
@@ -174,13 +174,28 @@ function deliveries(test: Test, { channel, tellsWritten }: ProviderCapabilities)
     for (let index = 0; index < 3; index += 1) {
       const arrivedWhenWritten: number[] = []
       is(
-        await send(someMessage(channel), never, () => arrivedWhenWritten.push(rig.arrived().length)),
+        await send(someMessage(channel), never, () => {
+          arrivedWhenWritten.push(rig.arrived().length)
+          return true
+        }),
         'delivered',
       )
       assert.deepEqual(arrivedWhenWritten, tellsWritten ? [index] : [])
       await hangUp(rig)
     }
   })
+
+  if (tellsWritten)
+    test('sends nothing where onWritten answers false, on a new connection or a kept one', async (rig, send) => {
+      for (const kept of [0, 1, 2]) {
+        const late = await send(someMessage(channel), never, () => false)
+        is(late, 'failed')
+        assert.equal('maybeDelivered' in late, false, JSON.stringify(late))
+        assert.equal(rig.arrived().length, kept)
+        is(await send(), 'delivered')
+        assert.equal(rig.arrived().length, kept + 1)
+      }
+    })
 
   test('delivers after the server has closed its idle connections', async (rig, send) => {
     is(await send(), 'delivered')

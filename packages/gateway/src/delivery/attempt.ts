@@ -5,7 +5,9 @@
  *
  *          begin         fire          send         answer, commit
  *   leased ─────► begun ─────► fired ──────► sent ────────────────► settled
- *      └────────────┴────────────┴─► released
+ *      └────────────┴────────────┴────────────┴─► released
+ *
+ * A call that was sent is released where its bytes came too late to leave: nothing was written, and it is sent again.
  *
  * Listeners hear of each attempt that has finished: settled or released. Callbacks instead of async/await on purpose:
  * promises per call measured more than the call itself.
@@ -90,6 +92,7 @@ export class Attempt implements SettledListener, InFlightSend {
   /** True from the call until its last byte is on the socket and counted, where the provider reports that. */
   #isTracked = false
   #writtenAt: number | undefined
+  #wasTooLate = false
   /** Resolves when the limits have been told of a late call; its result is not settled before. */
   #counting: Promise<void> | undefined
 
@@ -105,6 +108,11 @@ export class Attempt implements SettledListener, InFlightSend {
 
   get state(): AttemptState {
     return this.#state
+  }
+
+  /** True if its bytes came too late and were not written: the notification is to be sent again. */
+  get wasTooLate(): boolean {
+    return this.#wasTooLate
   }
 
   /** Events in memory that are not yet on record: it was queued, it was handed over. */
@@ -191,13 +199,20 @@ export class Attempt implements SettledListener, InFlightSend {
     this.#finish('settled')
   }
 
-  /** Called by the provider when the last byte is on the socket. */
-  #written(): void {
-    const now = this.#context.clock.now()
+  /** Called by the provider just before the last bytes are written; false if they may not leave any more. */
+  #written(): boolean {
+    const { clock, inFlightSends } = this.#context
+    const now = clock.now()
+    if (!inFlightSends.mayLeave(this) || !this.#lease.mayLeave(now)) {
+      // An earlier try of the adapter may have been written: then its account has counted a call.
+      this.#wasTooLate = this.#writtenAt === undefined
+      return false
+    }
     this.#writtenAt = now
     this.#lease.left(now)
     // While the limits are being told, it is not forgotten here.
     if (this.countLate(now) === undefined) this.#stopTracking()
+    return true
   }
 
   #stopTracking(): void {
@@ -218,6 +233,11 @@ export class Attempt implements SettledListener, InFlightSend {
     try {
       this.#deadline?.end()
       if (this.#counting === undefined) this.#stopTracking()
+      if (this.#wasTooLate && answer.outcome === 'failed') {
+        this.#giveUp()
+        return
+      }
+      this.#wasTooLate = false
       const now = clock.now()
       const result = retryAfterOnLine(answer, clock.aheadMs?.() ?? 0)
       const tookMs = now - this.firedAt
@@ -232,6 +252,17 @@ export class Attempt implements SettledListener, InFlightSend {
       onError('settle', error)
       this.settled()
     }
+  }
+
+  /** Gives back what it holds: nothing was written. */
+  #giveUp(): void {
+    const release = (): void => {
+      this.#stopTracking()
+      this.#state = 'fired'
+      this.release()
+    }
+    if (this.#counting === undefined) release()
+    else void this.#counting.then(release)
   }
 
   #settle(move: Move): void {

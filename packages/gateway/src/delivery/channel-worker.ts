@@ -47,9 +47,10 @@ export function createChannelWorker(options: ChannelWorkerOptions): ChannelWorke
   let isWindowFull = false
   let disarm: (() => void) | undefined
 
-  attempts.onFinished(({ state }) => {
-    // A released attempt may have met a store that is away: then its batch says when to look again.
-    if (state === 'settled') pumpSoon()
+  attempts.onFinished(({ state, wasTooLate, notification }) => {
+    if (wasTooLate) queue.giveBack([notification])
+    // Another released attempt may have met a store that is away: then its batch says when to look again.
+    if (state === 'settled' || wasTooLate) pumpSoon()
   })
   endpoints.onRoom((notifications) => {
     queue.giveBack(notifications)

@@ -3,11 +3,13 @@
  * opened). Limits must hold where the provider counts, so a call that is written late is counted again at that
  * instant. While it is not written, it counts as written now whenever another notification is fired that a limit counts
  * with it: one for the same recipient, or of the same author where a limit counts by it. So no window is exceeded,
- * however long calls are delayed and however many are written at once.
+ * however long calls are delayed and however many are written at once. Where other processes use the same limits, a call
+ * that was not counted for a while is not written any more: this process was stopped, or the limits were away.
  */
 
 import type { Notification, Recipient } from '../model.ts'
 import type { Clock } from '../ports.ts'
+import { uncountedMsMax } from './accounts/counted-lease.ts'
 import { permitMs } from './fired-in-time.ts'
 
 /** A call that is not written yet, or that was written late and is not counted anew yet. */
@@ -31,14 +33,19 @@ const recountMs = 100
 
 /** The unwritten calls of all channels, by subject: bounded by the accounts' concurrency. */
 export class InFlightSends {
-  readonly #clock: Pick<Clock, 'now' | 'at'>
+  readonly #clock: Pick<Clock, 'now' | 'monotonic' | 'at'>
   readonly #keysOf: SubjectKeys
   readonly #isShared: boolean
   readonly #bySubject = new Map<string, Set<InFlightSend>>()
+  /**
+   * Instants of `Clock.monotonic` at which calls were found counted last; empty where no other process fires in the same
+   * limits. One that was not found so for too long stays so until it is removed.
+   */
+  readonly #countedAt = new Map<InFlightSend, number>()
   #isArmed = false
 
   /** @param isShared true if other processes fire in the same limits */
-  constructor(clock: Pick<Clock, 'now' | 'at'>, keysOf: SubjectKeys, isShared: boolean) {
+  constructor(clock: Pick<Clock, 'now' | 'monotonic' | 'at'>, keysOf: SubjectKeys, isShared: boolean) {
     this.#clock = clock
     this.#keysOf = keysOf
     this.#isShared = isShared
@@ -49,7 +56,10 @@ export class InFlightSends {
   }
 
   add(inFlightSend: InFlightSend): void {
-    if (this.#isShared) this.#arm()
+    if (this.#isShared) {
+      if (!this.#countedAt.has(inFlightSend)) this.#countedAt.set(inFlightSend, this.#clock.monotonic())
+      this.#arm()
+    }
     for (const key of this.#keysOf(inFlightSend)) {
       const others = this.#bySubject.get(key)
       if (others === undefined) this.#bySubject.set(key, new Set([inFlightSend]))
@@ -57,7 +67,20 @@ export class InFlightSends {
     }
   }
 
+  /** Tests if a call may be written now: others that use the same limits have counted with it all the time. */
+  mayLeave(inFlightSend: InFlightSend): boolean {
+    if (!this.#isShared) return true
+    const countedAt = this.#countedAt.get(inFlightSend) ?? Number.NEGATIVE_INFINITY
+    if (this.#clock.monotonic() - countedAt > uncountedMsMax) return false
+    return !this.#isLimited(inFlightSend) || this.#clock.now() - inFlightSend.countsAt <= uncountedMsMax
+  }
+
+  #isLimited(inFlightSend: InFlightSend): boolean {
+    return this.#keysOf(inFlightSend).length > 0
+  }
+
   remove(inFlightSend: InFlightSend): void {
+    this.#countedAt.delete(inFlightSend)
     for (const key of this.#keysOf(inFlightSend)) {
       const others = this.#bySubject.get(key)
       if (others?.delete(inFlightSend) === true && others.size === 0) this.#bySubject.delete(key)
@@ -70,10 +93,15 @@ export class InFlightSends {
     this.#isArmed = true
     this.#clock.at(this.#clock.now() + recountMs, () => {
       this.#isArmed = false
-      if (this.isEmpty) return
+      if (this.#countedAt.size === 0) return
       const now = this.#clock.now()
-      for (const sends of this.#bySubject.values())
-        for (const each of sends) if (now - each.countsAt >= recountMs) void each.countLate(now)
+      for (const each of this.#countedAt.keys()) {
+        if (!this.mayLeave(each)) this.#countedAt.set(each, Number.NEGATIVE_INFINITY)
+        else {
+          this.#countedAt.set(each, this.#clock.monotonic())
+          if (now - each.countsAt >= recountMs && this.#isLimited(each)) void each.countLate(now)
+        }
+      }
       this.#arm()
     })
   }

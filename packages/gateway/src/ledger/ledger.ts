@@ -146,7 +146,8 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
       const entry = held.get(notification.id)
       if (entry?.notification !== notification) return false
       entry.status = status
-      // A right to send that was given back leaves no trace in the timeline.
+      // A right to send that was given back, and a call that was not written, leave no trace in the timeline.
+      if (status === 'queued' && entry.events.at(-1)?.status === 'sending') entry.events.pop()
       const last = entry.events.at(-1)?.status ?? notification.status
       if (last !== status) entry.events.push({ at: clock.now(), status })
       return true

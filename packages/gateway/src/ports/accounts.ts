@@ -84,6 +84,11 @@ export interface AccountState {
   move(takenAt: number, later: number): number
   /** Tracks a call whose writing the provider will report: until then it may be written at any moment. */
   expect(call: CountedCall): void
+  /**
+   * Asked just before an expected call is written. False where the shared state has not counted it for too long: others may
+   * have used its place meanwhile. Absent where all calls are made here.
+   */
+  mayLeave?(call: CountedCall, now: number): boolean
   /** Marks an expected call as written. */
   left(call: CountedCall): void
   /** Stops tracking a call that is not made. */

@@ -88,6 +88,9 @@ export type SendResult =
       readonly endpoint?: string
     }
 
+/** Called just before the last bytes of a call are written; answers false if they may not be written any more. */
+export type OnWritten = () => boolean
+
 export interface Provider {
   readonly name: string
   /** True if the provider deduplicates retries by the notification id. */
@@ -103,9 +106,10 @@ export interface Provider {
   /**
    * Sends a message. Never rejects for a provider's fault; `signal` aborts at the deadline. `onWritten` is called
    * just before the last bytes are written, where the adapter knows that moment: before it the provider cannot have
-   * counted the call.
+   * counted the call. Where it answers false the call comes too late: the adapter does not write these bytes, so that
+   * nothing is sent, and the result is `failed`.
    */
-  send(message: Message, account: Account, signal: AbortSignal, onWritten?: () => void): Promise<SendResult>
+  send(message: Message, account: Account, signal: AbortSignal, onWritten?: OnWritten): Promise<SendResult>
   /** Limits the concurrent sends of an account from now on; connections may be opened or closed to match. */
   resize?(account: Account, concurrency: number): void
   /** Opens connections in advance, so that a first message does not wait for them. */

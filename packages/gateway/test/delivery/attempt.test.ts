@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { PooledAccount } from '../../src/delivery/accounts/account.ts'
 import type { SendResult } from '../../src/ports.ts'
 import { broken, delivered } from './scripted.ts'
 import { createStage, queued, second, start } from './stage.ts'
@@ -120,6 +121,58 @@ test('a call that may have arrived counts under an id of its own, and without a 
   await repeating.runFor(60 * second)
   assert.deepEqual([...repeating.counted.keys()].toSorted(), ['n', 'n?0', 'n?1'])
   assert.deepEqual((await repeating.record('n')).suspects?.length, 2)
+})
+
+test('a call that comes too late to be written is sent again, without an attempt and without blame', async (t) => {
+  let asked = 0
+  class LateAccount extends PooledAccount {
+    mayLeave(): boolean {
+      asked += 1
+      return asked > 1
+    }
+  }
+  const stage = await createStage(t, {
+    rates: ['2/10s'],
+    stateOf: () => (of, by) => new LateAccount(of, by),
+    provider: { tellsWritten: true },
+    send: async (_, __, ___, onWritten) => (onWritten?.() === false ? broken : delivered),
+  })
+  await stage.queue(queued('n'), queued('m'))
+  await stage.runFor(second)
+  // The call that was not written has taken no place of the account: both others leave at once.
+  assert.deepEqual(
+    stage.calls.map(({ id, at }) => [id, at]),
+    [
+      ['n', 0],
+      ['m', 0],
+      ['n', 0],
+    ],
+  )
+  const { status, attempts, timeline } = await stage.record('n')
+  assert.deepEqual([status, attempts, stage.pool.inFlight], ['delivered', 1, 0])
+  assert.deepEqual(
+    timeline.map((event) => event.status),
+    ['accepted', 'queued', 'sending', 'delivered'],
+  )
+  assert.equal(stage.pool.budget.isCalm(start + second), true)
+})
+
+test('an adapter that writes although the call comes too late has its result settled', async (t) => {
+  class LateAccount extends PooledAccount {
+    mayLeave(): boolean {
+      return false
+    }
+  }
+  const stage = await createStage(t, {
+    stateOf: () => (of, by) => new LateAccount(of, by),
+    provider: { tellsWritten: true },
+    send: async (_, __, ___, onWritten) => {
+      onWritten?.()
+      return delivered
+    },
+  })
+  await stage.queue(queued('n'))
+  assert.deepEqual([stage.calls.length, (await stage.record('n')).status], [1, 'delivered'])
 })
 
 test('a call counts from when it was written if that is more than 5 ms after the limits were asked', async (t) => {

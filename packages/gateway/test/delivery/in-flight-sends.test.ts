@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { InFlightSends } from '../../src/delivery/in-flight-sends.ts'
 import { SluiceError } from '../../src/errors.ts'
+import type { Notification } from '../../src/model.ts'
 import type { Clock, LimitState, Provider, SendResult } from '../../src/ports.ts'
+import { createVirtualClock } from '../../src/simulation/clock.ts'
 import { createHarness, densest, minute, second, seeded, testSeed } from '../harness.ts'
 
 const policy = {
@@ -139,4 +142,64 @@ test('a call that was written and never answered counts besides its retry', asyn
   const left = await behindSlowDoor(3, () => 0, silentOnce, rules)
   assert.equal(left.length, 4)
   assert.equal(densest(left, 20 * second), 2)
+})
+
+/** Tracks one call where other processes use the same limits, on a clock that can stand still as for a stopped process. */
+function trackShared(keys: readonly string[] = ['ada']) {
+  const clock = createVirtualClock(0)
+  let stoppedMs = 0
+  const call = {
+    notification: {} as Notification,
+    recipient: null,
+    countsAt: 0,
+    /** False while the limits do not answer. */
+    isAnswered: true,
+    countLate(now: number): undefined {
+      if (call.isAnswered) call.countsAt = now
+    },
+  }
+  const own = {
+    now: () => clock.now() + stoppedMs,
+    monotonic: () => clock.now() + stoppedMs,
+    at: (instant: number, callback: () => void) => clock.at(instant - stoppedMs, callback),
+  }
+  const sends = new InFlightSends(own, () => keys, true)
+  sends.add(call)
+  const stop = (ms: number): void => {
+    stoppedMs += ms
+  }
+  return { clock, call, sends, stop }
+}
+
+test('a call may be written however long its connection takes, while it is counted all the time', async () => {
+  for (const keys of [['ada'], []]) {
+    const { clock, call, sends } = trackShared(keys)
+    for (let ms = 0; ms < 10 * second; ms += 50) {
+      assert.equal(sends.mayLeave(call), true)
+      await clock.runUntil(clock.now() + 50)
+    }
+  }
+})
+
+test('a call of a process that was stopped is never written', async () => {
+  for (const keys of [['ada'], []]) {
+    const { clock, call, sends, stop } = trackShared(keys)
+    await clock.runUntil(250)
+    stop(second)
+    assert.equal(sends.mayLeave(call), false, 'its connection is open before any timer has run')
+    await clock.runUntil(clock.now() + second)
+    assert.equal(sends.mayLeave(call), false, 'timers have run since')
+  }
+})
+
+test('a call that the limits do not count for a while is never written', async () => {
+  const { clock, call, sends } = trackShared()
+  call.isAnswered = false
+  await clock.runUntil(250)
+  assert.equal(sends.mayLeave(call), true)
+  await clock.runUntil(400)
+  assert.equal(sends.mayLeave(call), false)
+  call.countsAt = clock.now()
+  await clock.runUntil(500)
+  assert.equal(sends.mayLeave(call), false, 'others may have used its place meanwhile')
 })

@@ -231,11 +231,17 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
     to: 'route.freeAt(now, false)',
   },
   {
-    name: 'unwritten-call-not-recounted',
+    name: 'uncounted-call-is-written',
     focus: 'losses',
     file: 'delivery/in-flight-sends.ts',
-    from: 'if (this.#isShared) this.#arm()',
-    to: '',
+    from: 'return !this.#isLimited(inFlightSend) || this.#clock.now() - inFlightSend.countsAt <= uncountedMsMax',
+    to: 'return true',
+  },
+  {
+    name: 'late-call-is-written',
+    file: 'delivery/attempt.ts',
+    from: 'if (!inFlightSends.mayLeave(this) || !this.#lease.mayLeave(now)) {',
+    to: 'if (now < 0) {',
   },
   {
     name: 'review-waits-for-its-own-pause',

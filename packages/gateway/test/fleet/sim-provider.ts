@@ -3,7 +3,7 @@
  * becomes of the caller. The adapter belongs to a process: it opens a connection, writes, and waits for the answer.
  */
 import { channels } from '../../src/model.ts'
-import type { Message, Provider, SendResult } from '../../src/ports.ts'
+import type { Message, OnWritten, Provider, SendResult } from '../../src/ports.ts'
 import type { Faults, PortTerms } from './faults.ts'
 import type { SimProcess } from './process.ts'
 import type { Settings } from './settings.ts'
@@ -92,7 +92,7 @@ export function createSimService(world: World, { provider }: Settings, faults: F
       message: Message,
       { id: account }: { readonly id: string },
       signal: AbortSignal,
-      onWritten: () => void = () => {},
+      onWritten: OnWritten = () => true,
     ): Promise<SendResult> {
       if (!process.isAlive) return new Promise(() => {})
       handed += 1
@@ -118,7 +118,10 @@ export function createSimService(world: World, { provider }: Settings, faults: F
 
       function write(): void {
         if (signal.aborted) return
-        onWritten()
+        if (!onWritten()) {
+          answer({ outcome: 'failed', detail: 'it came too late to be sent' })
+          return
+        }
         const fate = fateOf(key, account)
         const retryAfterMs = fate === 'limit' ? world.between(`${key} retry`, 1, 4) * 1_000 : undefined
         call = {

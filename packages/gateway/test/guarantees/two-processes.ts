@@ -72,7 +72,7 @@ export async function twoProcesses(options: TwoProcessesOptions = {}) {
     channels: ['email'],
     async send(_message, _account, _signal, onWritten) {
       if (afterMs > 0) await new Promise<void>((resolve) => clock.at(clock.now() + afterMs, resolve))
-      onWritten?.()
+      if (onWritten?.() === false) return { outcome: 'failed', detail: 'too late' }
       writtenAt.push(clock.now())
       return { outcome: 'delivered' }
     },

@@ -10,3 +10,9 @@ export interface CountedLease extends Linked<CountedLease> {
 
 /** A call written later than it was counted by up to this is not counted again, ms: a quarter of the usual margin. */
 export const lateMsMax = 5
+
+/**
+ * A call that waits for its connection is counted again and again, so that others in a shared state do not use its place.
+ * If it was not counted for so long, ms, its process was stopped or the state was away, and it is not written any more.
+ */
+export const uncountedMsMax = 250

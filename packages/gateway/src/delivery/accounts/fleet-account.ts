@@ -16,7 +16,7 @@ import { FleetLongUse } from './fleet-long-use.ts'
 import type { FleetRounds } from './fleet-rounds.ts'
 import { FleetTokens } from './fleet-tokens.ts'
 import { verdictOf } from './fleet-verdict.ts'
-import { placesOf } from './rate.ts'
+import { keptForCriticalMs, placesOf } from './rate.ts'
 
 type Known = Pick<AccountRecord, 'blockedUntil' | 'outSince' | 'breaker' | 'use'>
 
@@ -103,7 +103,7 @@ export class FleetAccount implements AccountState {
       return undefined
     const from = Math.max(this.waitsUntil, this.#notBefore)
     if (from > now) return from
-    if (kept > 0) this.#criticalUntil = now + criticalMs
+    if (kept > 0) this.#criticalUntil = now + keptForCriticalMs
     if (this.#tokens.has(now, kept === 0) && (!this.isBroken || this.#tokens.isProbe)) return now
     const probeAt = this.probeAt ?? 0
     if (probeAt > now) return probeAt
@@ -152,6 +152,10 @@ export class FleetAccount implements AccountState {
 
   expect({ takenAt }: CountedCall): void {
     this.#tokens.expect(takenAt, 1)
+  }
+
+  mayLeave({ takenAt }: CountedCall, now: number): boolean {
+    return this.#tokens.mayLeave(takenAt, now)
   }
 
   left({ takenAt }: CountedCall): void {
@@ -214,8 +218,7 @@ export class FleetAccount implements AccountState {
   /** Gives the tokens in hand back: the account is out. */
   #void(): void {
     if (this.#tokens.isProbe) this.hasAbandoned = true
-    const dropped = this.#tokens.drop()
-    if (dropped > 0) this.#rounds.held(-dropped, 0)
+    this.#rounds.held(-this.#tokens.drop(), 0)
   }
 
   /** Hears of the result of a call of any process. Returns true where the judge has to tell a verdict. */
@@ -395,6 +398,3 @@ export class FleetAccount implements AccountState {
     this.#rounds.tell(this, true)
   }
 }
-
-/** Places are kept for critical notifications so long after the pool kept some last, ms. */
-const criticalMs = 10_000

@@ -4,7 +4,7 @@
  * with it. Pure: the caller passes the time.
  */
 import type { SlotGrant } from '../../ports/account-slots.ts'
-import { lateMsMax } from './counted-lease.ts'
+import { lateMsMax, uncountedMsMax } from './counted-lease.ts'
 
 /** Calls that were taken at one instant, and are not written. Bounded by the calls under way. */
 interface OpenCalls {
@@ -143,6 +143,12 @@ export class FleetTokens {
     const renewed = this.take(now)
     this.close(renewed)
     return renewed
+  }
+
+  /** Tests if a call that is not written yet was counted lately: its slot ended a moment ago at most. */
+  mayLeave(takenAt: number, now: number): boolean {
+    const calls = this.#open.get(takenAt)
+    return calls === undefined || now < calls.until + uncountedMsMax
   }
 
   /** Counts a call that was written later than its slot. */

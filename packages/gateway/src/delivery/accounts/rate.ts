@@ -149,6 +149,9 @@ export function createRollingRate(windows: readonly Window[], marginMs: number):
   }
 }
 
+/** Processes that share an account keep places for critical notifications so long after the pool kept some last, ms. */
+export const keptForCriticalMs = 10_000
+
 /** Computes usable places. At least one place is kept, but never the last one. */
 export function placesOf(max: number, share: number, kept: number): number {
   if (share === 1 && kept === 0) return max

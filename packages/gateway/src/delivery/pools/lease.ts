@@ -79,6 +79,11 @@ export class Lease implements CountedLease {
     return true
   }
 
+  /** Tests just before the last bytes are written if the account still counts the call. */
+  mayLeave(now: number): boolean {
+    return this.holder.mayLeave?.(this, now) ?? true
+  }
+
   /** Counts the call in the rate at the instant at which it was written. */
   left(now: number): void {
     if (now - this.takenAt > lateMsMax) this.takenAt = this.holder.move(this.takenAt, now)

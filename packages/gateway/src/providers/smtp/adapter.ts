@@ -2,13 +2,12 @@
  * Mail over SMTP: one recipient a mail, over connections that stay open. A mail reaches the server two round trips
  * after it is handed over, always equally fast, because the limits are counted at the server's socket.
  */
-import { createPrivateKey } from 'node:crypto'
-import DKIM from 'nodemailer/lib/dkim'
 import { SluiceError } from '../../errors.ts'
 import type { Account, Clock, Message, Provider, SendResult } from '../../ports.ts'
 import { isHeaderSafe, parseMailbox } from '../transport/mail-address.ts'
 import { composeMail } from '../transport/mail-mime.ts'
 import { QuotaBackoff } from '../transport/quota-backoff.ts'
+import { createDkimSigner, type DkimSigner, trial } from './dkim-signer.ts'
 import { parseSmtpAccount, type SmtpAccount, type SmtpDefaults } from './smtp-account.ts'
 import { SmtpPool } from './smtp-pool.ts'
 import { isSendingQuota } from './smtp-reply.ts'
@@ -27,26 +26,10 @@ export interface SmtpOptions extends SmtpDefaults {
   readonly waitingMax?: number
 }
 
-/** Headers that DKIM covers: nodemailer's list lacks List-Unsubscribe-Post, which RFC 8058 wants signed. */
-const signedHeaders = [
-  'From',
-  'To',
-  'Subject',
-  'Date',
-  'Message-ID',
-  'X-Notification-Id',
-  'Auto-Submitted',
-  'List-Unsubscribe',
-  'List-Unsubscribe-Post',
-  'MIME-Version',
-  'Content-Type',
-  'Content-Transfer-Encoding',
-].join(':')
-
 interface Post {
   readonly account: SmtpAccount
   readonly pool: SmtpPool
-  readonly sign: ((mail: string) => Promise<string>) | undefined
+  readonly sign: DkimSigner | undefined
 }
 
 export function createSmtpProvider(options: SmtpOptions = {}): Provider {
@@ -61,7 +44,7 @@ export function createSmtpProvider(options: SmtpOptions = {}): Provider {
     if (post === undefined) {
       const parsed = parseSmtpAccount(account, options)
       const pool = new SmtpPool(parsed, { connectMs, deadlineMs, idleMs, waitingMax })
-      post = { account: parsed, pool, sign: signer(parsed) }
+      post = { account: parsed, pool, sign: createDkimSigner(parsed) }
       posts.set(key, post)
     }
     return post
@@ -128,37 +111,4 @@ function write(message: Message, { from, idHeader }: SmtpAccount, date: number):
     ...(unsubscribeUrl === undefined ? {} : { unsubscribeUrl }),
   })
   return { from: from.address, to: to.address, international: to.international, mail }
-}
-
-/** A sample mail that is signed to check the key and never sent. */
-const trial = 'From: a@example.com\r\nSubject: trial\r\n\r\ntrial\r\n'
-
-/**
- * Creates the DKIM signer. It rejects where nodemailer would answer a mail without a signature, as it does for a key
- * that it cannot use.
- */
-function signer({ dkim }: SmtpAccount): Post['sign'] {
-  if (dkim === undefined) return undefined
-  const signing = new DKIM({ ...dkim, headerFieldNames: signedHeaders })
-  const isUsable = isRsa(dkim.privateKey)
-  return async (mail) => {
-    if (!isUsable) throw new Error('the DKIM key cannot sign')
-    const chunks: Buffer[] = []
-    for await (const chunk of signing.sign(mail)) chunks.push(chunk as Buffer)
-    const signed = Buffer.concat(chunks).toString('utf8')
-    if (!signed.startsWith('DKIM-Signature:')) throw new Error('the DKIM key cannot sign')
-    return signed
-  }
-}
-
-/**
- * Refuses keys other than RSA: nodemailer writes rsa-sha256 into the signature whatever the key is, so an EC key
- * would sign and no receiver could verify it.
- */
-function isRsa(pem: string): boolean {
-  try {
-    return createPrivateKey(pem).asymmetricKeyType === 'rsa'
-  } catch {
-    return false
-  }
 }

@@ -4,7 +4,7 @@
  * connection that was used lately is opened again when the server closes it; an unused one is not, so without mail
  * there are no logins.
  */
-import type { SendResult } from '../../ports.ts'
+import type { OnWritten, SendResult } from '../../ports.ts'
 import type { SmtpAccount } from './smtp-account.ts'
 import { Session, type SessionTimes } from './smtp-session.ts'
 import type { Envelope } from './smtp-transaction.ts'
@@ -18,7 +18,7 @@ export interface PoolOptions extends SessionTimes {
 
 interface Job {
   readonly envelope: Envelope
-  readonly onWritten: (() => void) | undefined
+  readonly onWritten: OnWritten | undefined
   readonly resolve: (result: SendResult) => void
   session: Session | undefined
   /** True when its time is up: the mail gets no further connection. */
@@ -64,7 +64,7 @@ export class SmtpPool {
     clearTimeout(timer)
   }
 
-  send(envelope: Envelope, signal: AbortSignal, onWritten?: () => void): Promise<SendResult> {
+  send(envelope: Envelope, signal: AbortSignal, onWritten?: OnWritten): Promise<SendResult> {
     if (this.#closed) return Promise.resolve({ outcome: 'failed', detail: 'the provider is closed' })
     if (this.#waiting.length >= this.#options.waitingMax) {
       return Promise.resolve({ outcome: 'failed', detail: 'too many mails wait for a connection' })

@@ -5,7 +5,7 @@
  */
 import type { Socket } from 'node:net'
 import SMTPConnection from 'nodemailer/lib/smtp-connection'
-import type { SendResult } from '../../ports.ts'
+import type { OnWritten, SendResult } from '../../ports.ts'
 import type { SmtpAccount } from './smtp-account.ts'
 import { judgeReply, oneLine, type Stage } from './smtp-reply.ts'
 import {
@@ -42,7 +42,7 @@ interface SmtpError extends Error {
 
 interface Order {
   readonly transaction: Transaction
-  readonly onWritten: (() => void) | undefined
+  readonly onWritten: OnWritten | undefined
   readonly resolve: (carried: Carried) => void
 }
 
@@ -110,8 +110,11 @@ export class Session {
     return this.#carriedAt
   }
 
-  /** Sends a mail; one at a time. Never rejects. `leaving` is called just before the mail itself is written. */
-  carry(envelope: Envelope, onWritten?: () => void): Promise<Carried> {
+  /**
+   * Sends a mail; one at a time. Never rejects. `onWritten` is called just before the mail itself is written; where it
+   * answers false, the connection is closed instead, because the server waits for a mail.
+   */
+  carry(envelope: Envelope, onWritten?: OnWritten): Promise<Carried> {
     if (envelope.international && !this.#extensions.utf8) {
       const detail = 'the server does not take addresses beyond ASCII (SMTPUTF8)'
       return Promise.resolve({ result: { outcome: 'rejected', invalidAddress: false, detail }, stale: false })
@@ -179,7 +182,12 @@ export class Session {
   #hear({ transaction, onWritten, resolve }: Order, reply: Reply): void {
     const wasGiven = transaction.given
     const { say, result, close = false, elsewhere = false } = transaction.hear(reply)
-    if (transaction.given && !wasGiven) onWritten?.()
+    if (transaction.given && !wasGiven && onWritten?.() === false) {
+      this.#order = undefined
+      this.destroy('it came too late to be sent')
+      resolve({ result: { outcome: 'failed', detail: 'it came too late to be sent' }, stale: false })
+      return
+    }
     if (say !== undefined) this.#socket!.write(say)
     if (result === undefined) return
     this.#order = undefined

@@ -7,7 +7,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import https from 'node:https'
 import { isIP, type LookupFunction, type Socket } from 'node:net'
 import { http } from '../../node-http.ts'
-import type { SendResult } from '../../ports.ts'
+import type { OnWritten, SendResult } from '../../ports.ts'
 import { type Egress, proxyEnvOf, trustOf } from './egress.ts'
 
 export interface HttpCallerOptions {
@@ -32,8 +32,8 @@ export interface HttpCall {
   readonly headers: Readonly<Record<string, string | number>>
   readonly body: string | Uint8Array
   readonly signal: AbortSignal
-  /** Called just before the request is written. */
-  readonly onWritten?: (() => void) | undefined
+  /** Called just before the request is written; where it answers false, nothing is written. */
+  readonly onWritten?: OnWritten | undefined
   /** True when a success needs only its status: then its body is not waited for. @defaultValue false */
   readonly statusSuffices?: boolean
 }
@@ -58,6 +58,14 @@ export interface NoAnswer {
 export interface HttpCaller {
   call(call: HttpCall): Promise<HttpAnswer | NoAnswer>
   close(): void
+}
+
+/** The end of a call that came too late to be written. */
+export const tooLate: NoAnswer = {
+  answered: false,
+  error: new Error('it came too late to be sent'),
+  late: false,
+  sent: false,
 }
 
 export function createHttpCaller(options: HttpCallerOptions): HttpCaller {
@@ -90,6 +98,7 @@ export function createHttpCaller(options: HttpCallerOptions): HttpCaller {
         })
         let isAnswered = false
         let late = false
+        let isTooLate = false
         const giveUp = (): void => {
           late = true
           request.destroy()
@@ -99,9 +108,15 @@ export function createHttpCaller(options: HttpCallerOptions): HttpCaller {
         const unanswered = (error?: Error): void => {
           // Once there is a status, it decides the result: `read` resolves at the end of the answer, however that
           // comes.
-          if (!isAnswered) resolve({ answered: false, error, late, sent: request.writableFinished })
+          if (isTooLate) resolve(tooLate)
+          else if (!isAnswered) resolve({ answered: false, error, late, sent: request.writableFinished })
         }
-        if (onWritten !== undefined) request.on('socket', (socket) => onceOpen(socket, isSecure, onWritten))
+        const leave = (): void => {
+          if (onWritten?.() !== false) return
+          isTooLate = true
+          request.destroy()
+        }
+        request.on('socket', (socket) => onceOpen(socket, isSecure, leave))
         request.on('response', (response) => {
           isAnswered = true
           read(response, { answerBytesMax, statusSuffices }, resolve)
@@ -132,13 +147,10 @@ function refusalOf(lookup: LookupFunction, { hostname }: URL): Promise<Error | n
   return new Promise((resolve) => lookup(host, { all: true }, (error) => resolve(error)))
 }
 
-/**
- * Calls back just before the request is written: for a new connection when it is open, for a kept one in the next
- * tick, because Node corks the connection until then, and other requests may be written before.
- */
+/** Calls back just before the request is written: when a new connection is open, for a kept one at once. */
 function onceOpen(socket: Socket, isSecure: boolean, then: () => void): void {
   if (socket.connecting) socket.once(isSecure ? 'secureConnect' : 'connect', then)
-  else process.nextTick(then)
+  else then()
 }
 
 /** Reads an answer to its bounded end, so that its connection can be used again. */

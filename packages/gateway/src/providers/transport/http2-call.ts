@@ -7,7 +7,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import http2, { type ClientHttp2Stream, type SecureClientSessionOptions } from 'node:http2'
 import { type Egress, proxyFor, trustOf } from './egress.ts'
-import type { HttpAnswer, HttpCall, HttpCaller, NoAnswer } from './http-call.ts'
+import { type HttpAnswer, type HttpCall, type HttpCaller, type NoAnswer, tooLate } from './http-call.ts'
 import { Http2Session } from './http2-session.ts'
 
 export interface Http2CallerOptions {
@@ -128,6 +128,10 @@ export function createHttp2Caller(options: Http2CallerOptions): Http2Caller {
 
   function begin(exchange: Exchange, session: Http2Session): void {
     const { url, method = 'POST', headers, body, onWritten } = exchange.call
+    if (onWritten?.() === false) {
+      exchange.settle(tooLate)
+      return
+    }
     exchange.attempts += 1
     let stream: ClientHttp2Stream
     try {
@@ -143,7 +147,6 @@ export function createHttp2Caller(options: Http2CallerOptions): Http2Caller {
     }
     exchange.stream = stream
     exchange.session = session
-    onWritten?.()
     read(stream, answerBytesMax, (answer, error) => {
       if (answer !== undefined) exchange.settle(answer)
       else unanswered(exchange, stream, session, error)

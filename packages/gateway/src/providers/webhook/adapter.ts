@@ -6,7 +6,7 @@
  */
 import { SluiceError } from '../../errors.ts'
 import { channels } from '../../model.ts'
-import type { Account, Clock, Message, Provider, SendResult } from '../../ports.ts'
+import type { Account, Clock, Message, OnWritten, Provider, SendResult } from '../../ports.ts'
 import type { Egress } from '../transport/egress.ts'
 import {
   createGuardedLookup,
@@ -82,7 +82,7 @@ export function createWebhookProvider(options: WebhookOptions = {}): Provider {
     message: Message,
     account: Account,
     signal: AbortSignal,
-    onWritten: (() => void) | undefined,
+    onWritten: OnWritten | undefined,
   ): Promise<SendResult> {
     const body = JSON.stringify(bodyOf(message, account))
     const headers = headersOf(message, account, body)

@@ -73,6 +73,19 @@ describe('tokens of a slot', () => {
     assert.deepEqual(tokens.tell(1_019), { late: 1, back: [slot, 1] })
   })
 
+  it('let a call that is counted in slot after slot be written, and none of which no slot was told for 250 ms', () => {
+    const tokens = tokensOf(1)
+    const takenAt = tokens.take(1_010)
+    assert.ok(tokens.mayLeave(takenAt, until + 249))
+    assert.equal(tokens.mayLeave(takenAt, until + 250), false)
+    tokens.tell(until)
+    tokens.told(slot + 10, until + 200)
+    assert.ok(tokens.mayLeave(takenAt, until + 449))
+    tokens.tell(until + 450)
+    tokens.lost()
+    assert.equal(tokens.mayLeave(takenAt, until + 450), false)
+  })
+
   it('are in hand again when their call is not made within the slot', () => {
     const tokens = tokensOf(1)
     assert.ok(tokens.undo(tokens.take(1_010), 1_015))
