@@ -167,7 +167,11 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
     const givesUpAt = endsAt + fillsMs
     let asked = call
     for (let tries = 0; ; tries += 1) {
-      if (begun !== generation && hasRules) throw new RulesReplaced()
+      if (begun !== generation && hasRules) {
+        // Nobody else fills it until the claim lapses.
+        if (asked !== call) giveUp(subject, token)
+        throw new RulesReplaced()
+      }
       begun = generation
       const reply = await send(asked, token, args, endsAt - clock.monotonic())
       const kind = String(reply[0])
@@ -244,11 +248,15 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
         if (begun === generation) return facts
       }
     } catch (error) {
-      // The next question need not wait until this fill is given up.
-      const call = { operation: 'give up', subject }
-      void send(call, newToken(), [...unasked(''), token], redis.deadlineMs).catch(() => undefined)
+      giveUp(subject, token)
       throw error
     }
+  }
+
+  /** Gives the claim to fill a subject up: the next question need not wait until it lapses. */
+  function giveUp(subject: Subject, token: string): void {
+    const call = { operation: 'give up', subject }
+    void send(call, newToken(), [...unasked(''), token], redis.deadlineMs).catch(() => undefined)
   }
 
   async function restore(subject: Subject, token: string, facts: RecoveredSubject): Promise<void> {

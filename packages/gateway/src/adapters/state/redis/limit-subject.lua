@@ -217,18 +217,23 @@ end
 
 local isFilled = string.sub(operation, 1, 1) == '!'
 if isFilled then operation = string.sub(operation, 2) end
-if row[1] == mark and call('EXISTS', key) == 1 then
-  isFilled = false
-elseif isFilled and filler == token then
+local isFilling = filling and filling > now and filling <= now + fillMs
+if isFilled and filler == token then
   if not isKept() then call('UNLINK', prints) end
   call('UNLINK', key, waiting)
   call('HDEL', about, 'f')
   call('HSET', about, 'r', mark)
   live(about, markMs)
   if row[2] then keepKnown() end
+elseif isFilling then
+  -- Also where it is known under the rules of the caller: a fill under others would drop what is counted meanwhile.
+  return { '?', 0 }
+elseif row[1] == mark and call('EXISTS', key) == 1 then
+  isFilled = false
+  -- A fill that comes so late would drop what is counted from here on.
+  if filling then call('HDEL', about, 'f') end
 else
   if operation == 'recount' then return { 'none' } end
-  if filling and filling > now and filling <= now + fillMs then return { '?', 0 } end
   call('HSET', about, 'f', string.format('%.0f %s', now + fillMs, token))
   live(about, fillMs)
   return { '?', 1 }

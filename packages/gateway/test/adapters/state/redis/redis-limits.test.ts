@@ -7,7 +7,7 @@ import { needs } from '../../../../../../scripts/services/needs.ts'
 import { createMemoryRegistrations } from '../../../../src/adapters/state/redis/memory-registrations.ts'
 import { exerciseLimits } from '../../../../src/conformance/limits.ts'
 import { exerciseLimitsRecord } from '../../../../src/conformance/limits-record.ts'
-import { SluiceError } from '../../../../src/errors.ts'
+import { RulesReplaced, SluiceError } from '../../../../src/errors.ts'
 import type { LimitState, Subject } from '../../../../src/ports.ts'
 import { createVirtualClock } from '../../../../src/simulation/clock.ts'
 import { type Engine, engines, openAdmin, openRedis } from './open.ts'
@@ -164,6 +164,109 @@ for (const engine of engines)
       assert.equal((await quick.fire([request('2')]))[0]!.fired, true)
       resolve()
       assert.equal((await late).at, now() + windowMs, 'the send counts')
+    })
+
+    it('counts what a process with other rules sends while a subject is filled', async () => {
+      const { openState, record, now } = openLimits(engine)
+      const { promise: read, resolve: hasRead } = Promise.withResolvers<void>()
+      const { promise: mayFill, resolve: fill } = Promise.withResolvers<void>()
+      const before = openState({ rulesName: () => 'rules before' })
+      await before.waiting(ada)
+      const after = openState({
+        rulesName: () => 'rules after',
+        async recover() {
+          hasRead()
+          await mayFill
+          return { entries: [], fingerprints: [], waitlist: [] }
+        },
+      })
+      const late = after.fire([request('2')])
+      await read
+      // Both are on record before they are fired.
+      const sending = (id: string) => ({ id, at: now(), fired: true, streams: ['all'] })
+      record.set(ada.key, { entries: ['1', '2'].map(sending) })
+      const other = before.fire([request('1')])
+      await Promise.race([other, sleep(100)])
+      fill()
+      const firings = (await Promise.all([late, other])).flat()
+      assert.equal(firings.filter(({ fired }) => fired).length, 1)
+    })
+
+    it('refuses a fill that comes when its claim has lapsed and others have been counted since', async () => {
+      const { openState, state, now, until } = openLimits(engine)
+      const { promise: read, resolve: hasRead } = Promise.withResolvers<void>()
+      const { promise: mayFill, resolve: fill } = Promise.withResolvers<void>()
+      await state.waiting(ada)
+      let reads = 0
+      const after = openState({
+        rulesName: () => 'rules after',
+        async recover() {
+          reads += 1
+          if (reads > 1)
+            return {
+              entries: [{ id: '1', at: sentAt, fired: true, streams: ['all'] }],
+              fingerprints: [],
+              waitlist: [],
+            }
+          hasRead()
+          await mayFill
+          return { entries: [], fingerprints: [], waitlist: [] }
+        },
+      })
+      const late = reserve(after, '2')
+      await read
+      await until(now() + 3 * second)
+      const sentAt = now()
+      assert.equal((await state.fire([request('1')]))[0]!.fired, true)
+      fill()
+      assert.equal((await late).at, sentAt + windowMs)
+    })
+
+    it('counts a send that leaves late while its subject is filled', async () => {
+      const { openState, now, until } = openLimits(engine)
+      const { promise: read, resolve: hasRead } = Promise.withResolvers<void>()
+      const { promise: mayFill, resolve: fill } = Promise.withResolvers<void>()
+      const sender = openState()
+      const firedAt = now()
+      const filler = openState({
+        async recover() {
+          hasRead()
+          await mayFill
+          return {
+            entries: [{ id: '1', at: firedAt, fired: true, streams: ['all'] }],
+            fingerprints: [],
+            waitlist: [],
+          }
+        },
+      })
+      const asked = filler.waiting(ada)
+      await read
+      await until(now() + second)
+      const leftAt = now()
+      const recounted = sender.recount([request('1')])
+      await Promise.race([recounted, sleep(100)])
+      fill()
+      await Promise.all([asked, recounted])
+      assert.equal((await reserve(sender, '2')).at, leftAt + windowMs)
+    })
+
+    it('lets others fill a subject whose rules change while its record is read', {
+      timeout: 20_000,
+    }, async () => {
+      const { openState, state: known, now } = openLimits(engine)
+      await known.waiting(ada)
+      const newRules = { rulesName: () => 'new rules' }
+      let reads = 0
+      const state = openState({
+        ...newRules,
+        recover() {
+          reads += 1
+          if (reads === 1) state.renew()
+          return { entries: [], fingerprints: [], waitlist: [] }
+        },
+      })
+      await assert.rejects(reserve(state, '1'), RulesReplaced)
+      assert.equal((await reserve(openState(newRules), '2')).at, now())
     })
 
     it('does not believe a value under another registration of its server', async () => {
