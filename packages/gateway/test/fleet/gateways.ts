@@ -1,6 +1,6 @@
 /**
  * Runs several gateways at once over one record, one server of limits and one provider, by one seed. The record is a
- * model in memory; the scripts of the limits run on a real Redis in virtual time (sim-server.ts). Kills, pauses, losses
+ * model in memory; the scripts of the limits run in virtual time (sim-server.ts). Kills, pauses, losses
  * of either engine and of single answers meet any of them.
  */
 import { createRandom } from '../../src/adapters/random.ts'
@@ -23,6 +23,7 @@ import { engineSpans, type FleetSettings, fleetSettingsOf } from './fleet-settin
 import { createFleetOracles } from './oracles.ts'
 import { createProber } from './probes.ts'
 import { type Machine, SimProcess } from './process.ts'
+import { createScriptServer, type ScriptServer } from './script-servers.ts'
 import { downMsMax, second } from './settings.ts'
 import { createSimFleetRecord } from './sim-fleet-record.ts'
 import { createSimService } from './sim-provider.ts'
@@ -31,8 +32,8 @@ import { installTimers, runIn } from './sim-timers.ts'
 import { createWorld } from './world.ts'
 
 export interface FleetRunOptions extends Omit<RunOptions, 'settings'> {
-  /** A real Redis, which may be shared. */
-  readonly redisUrl: string
+  /** Runs the scripts of the limits. @defaultValue this process */
+  readonly scripts?: ScriptServer
   readonly gateways: number
   readonly fleet?: FleetSettings
 }
@@ -51,7 +52,7 @@ export async function runGateways(seed: number, options: FleetRunOptions): Promi
   const record = createSimFleetRecord(world)
   const faults = createFaults(world, settings, without, () => false)
   const service = createSimService(world, settings, faults)
-  const server = await openServer(world, options.redisUrl)
+  const server = openServer(world, options.scripts ?? createScriptServer())
   const bus = createSimBus(faults)
   const serving = new Set<Serving>()
   const alive = new Set<SimProcess>()

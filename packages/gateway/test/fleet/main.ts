@@ -13,16 +13,16 @@ import { type RunOptions, type RunResult, runFleet } from './fleet.ts'
 import { type Focus, focusOf } from './fleet-settings.ts'
 import { runGateways } from './gateways.ts'
 import { sabotages } from './sabotages.ts'
+import { openRedisScriptServer } from './script-servers.ts'
 import { shrink } from './shrink.ts'
 import { startSimRedis } from './sim-redis.ts'
-import { closeServer } from './sim-server.ts'
 import { runStep, type Scale, type Step, steps } from './steps.ts'
 
 /** Seeds within which each sabotage must be found: of one gateway, and of several. */
 const sabotageSeedsMax = 400
 const fleetSabotageSeedsMax = 2_000
-/** Workers of several gateways wait for Redis nearly half of the time. */
-const workersPerCore = 2
+/** Workers whose scripts run on a real Redis wait for it nearly half of the time. */
+const workersPerCoreOverRedis = 2
 
 interface Failure {
   readonly seed: number
@@ -46,7 +46,9 @@ checks the invariants.
   --seed <number>    run one seed; where it fails, write its trace and name the faults that the failure needs
   --trace <file>     write the trace of that seed, whether it fails or not
   --calls            with every call of a port in the trace
-  --gateways <n>     run so many gateways at once, 1 to 4, over one record and a real Redis (1)
+  --gateways <n>     run so many gateways at once, 1 to 4, over one record and one server of limits (1)
+  --redis            run the scripts of the limits on a Redis that the command starts, in place of their translation in
+                     the process itself: the same traces at three times the cost
   --sabotage [name]  try each one-line sabotage, or this one: the oracles must find it`
 
 const { values, positionals } = readArguments(
@@ -58,8 +60,9 @@ const { values, positionals } = readArguments(
     trace: { type: 'string' },
     calls: { type: 'boolean', default: false },
     gateways: { type: 'string' },
+    redis: { type: 'boolean', default: false },
     /** The Redis of a worker. */
-    redis: { type: 'string' },
+    socket: { type: 'string' },
     sabotage: { type: 'boolean', default: false },
     /** A worker prints a line for each failed seed, and ends at the first one where that is enough. */
     worker: { type: 'boolean', default: false },
@@ -93,9 +96,9 @@ const isSimulated =
 const from = Number(values.from ?? 1)
 const gateways = Number(values.gateways ?? 1)
 /** A Redis of this command, which its workers share. */
-const needsRedis = gateways > 1 || values.sabotage
-const redis = needsRedis && values.redis === undefined ? await startSimRedis() : undefined
-const redisUrl = values.redis ?? redis?.url ?? ''
+const redis = values.redis && values.socket === undefined ? await startSimRedis() : undefined
+const socket = values.socket ?? redis?.url
+const scripts = socket === undefined ? undefined : await openRedisScriptServer(socket)
 
 try {
   if (values.list) for (const { name, shows } of steps) console.log(`${name.padEnd(22)} ${shows}`)
@@ -105,7 +108,7 @@ try {
   else if (values.sabotage) await sabotageAll()
   else await many(Number(values.seeds ?? 100))
 } finally {
-  closeServer()
+  scripts?.close()
   await redis?.stop()
 }
 
@@ -128,10 +131,10 @@ async function prove(): Promise<void> {
   if (failed.length > 0) process.exitCode = 1
 }
 
-/** A socket of the file system costs half of what loopback does. */
 /** Runs one seed: of one gateway, or of several. */
 function run(seed: number, options: RunOptions = {}, of = gateways): Promise<RunResult> {
-  return of === 1 ? runFleet(seed, options) : runGateways(seed, { ...options, gateways: of, redisUrl })
+  if (of === 1) return runFleet(seed, options)
+  return runGateways(seed, { ...options, gateways: of, ...(scripts === undefined ? {} : { scripts }) })
 }
 
 async function work(): Promise<void> {
@@ -174,7 +177,10 @@ async function spread(
   },
 ): Promise<{ readonly ran: number; readonly failures: readonly Failure[] }> {
   const of = options.gateways ?? gateways
-  const workers = Math.max(1, Math.min(count, availableParallelism() * (of > 1 ? workersPerCore : 1)))
+  const workers = Math.max(
+    1,
+    Math.min(count, availableParallelism() * (socket === undefined ? 1 : workersPerCoreOverRedis)),
+  )
   const failures: Failure[] = []
   let ran = 0
   const children = Array.from({ length: workers }, (_, index) => {
@@ -189,7 +195,7 @@ async function spread(
       String(seeds),
       '--gateways',
       String(of),
-      ...(redisUrl === '' ? [] : ['--redis', redisUrl]),
+      ...(socket === undefined ? [] : ['--socket', socket]),
       ...(options.focus === undefined ? [] : ['--focus', options.focus]),
     ]
     const hook = new URL('./sabotage-hook.ts', import.meta.url).href

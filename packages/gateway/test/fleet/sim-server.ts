@@ -1,15 +1,15 @@
 /**
- * The server of limiter state that the processes of a run share. The scripts run on a real Redis, in virtual time; their
- * keys have a prefix, so that a server that has lost everything is one with another prefix. Registration, the end of a
- * life and a deposed master that still answers stand here as redis-server.ts meets them.
+ * The server of limiter state that the processes of a run share. The scripts run in virtual time (script-servers.ts); a
+ * server that has lost everything is one with another space of keys. Registration, the end of a life and a deposed master
+ * that still answers stand here as redis-server.ts meets them.
  */
-import { createClient } from '@redis/client'
 import { type Reply, unavailable } from '../../src/adapters/state/redis/redis-server.ts'
 import type { RedisState } from '../../src/adapters/state/redis/redis-state.ts'
-import { onceScript, type Script, scripts } from '../../src/adapters/state/redis/scripts.ts'
+import { onceScript, type Script } from '../../src/adapters/state/redis/scripts.ts'
 import type { Registrations } from '../../src/ports/limiter.ts'
 import type { Faults, PortTerms } from './faults.ts'
 import type { SimProcess } from './process.ts'
+import type { ScriptServer } from './script-servers.ts'
 import { wired } from './wires.ts'
 import type { World } from './world.ts'
 
@@ -26,10 +26,10 @@ const terms: PortTerms = {
   mayBeLost: true,
 }
 
-/** One life of the server: its keys begin with the prefix. */
+/** One life of the server: its keys lie in this space. */
 interface Life {
   readonly name: string
-  prefix: string
+  space: string
   /** Connections to a life that has ended are lost at this instant. */
   endsAt: number
 }
@@ -49,74 +49,26 @@ export interface SimServer {
   close(): Promise<void>
 }
 
-const copyKeys = `for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do
-  redis.call('COPY', key, ARGV[2] .. string.sub(key, #ARGV[1] + 1), 'REPLACE') end`
-const removeKeys = `for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do redis.call('UNLINK', key) end`
-/** Without a time limit: the one of the client makes a signal of Node and a timer for each command, a tenth of a run. */
-const commandOptions = { timeout: 0 }
-/** Makes the client answer bulk strings, whose type is `$` in RESP, as bytes. */
-const bytesMapping = { typeMapping: { 36: Buffer } }
-
-/** Redis counts the life of a key in real time. The scripts count their own times by the virtual one. */
-const withoutExpiry = `local native = redis
-local redis = setmetatable({ call = function(name, ...)
-  if name == 'PEXPIRE' then return 1 end
-  if name ~= 'SET' then return native.call(name, ...) end
-  local key, value = ...
-  return native.call('SET', key, value)
-end }, { __index = native })
-`
-/** The scripts as they are loaded for the runs. */
-const shas = new Map<Script, string>()
-
-/** The connection to the real Redis, one for all runs of this process of Node. */
-let shared: Promise<(args: readonly string[], inBytes?: boolean) => Promise<Reply>> | undefined
-let closeShared: () => void = () => {}
 let runs = 0
 
-async function openShared(url: string) {
-  // A socket of the file system costs half of what loopback does.
-  const client = url.startsWith('/')
-    ? createClient({ socket: { path: url, tls: false }, RESP: 2, commandOptions })
-    : createClient({ url, RESP: 2, commandOptions })
-  client.on('error', () => {})
-  await client.connect()
-  closeShared = () => client.destroy()
-  const send = (args: readonly string[], inBytes = false): Promise<Reply> =>
-    client.sendCommand<Reply>([...args], inBytes ? bytesMapping : undefined)
-  for (const script of scripts) {
-    const sha = await send(['SCRIPT', 'LOAD', withoutExpiry + script.text])
-    shas.set(script, String(sha))
-  }
-  return send
-}
-
-/** Ends the connection to the real Redis, behind all runs. */
-export function closeServer(): void {
-  closeShared()
-  shared = undefined
-}
-
-export async function openServer(world: World, url: string): Promise<SimServer> {
-  shared ??= openShared(url)
-  const send = await shared
+export function openServer(world: World, scripts: ScriptServer): SimServer {
   runs += 1
-  const runPrefix = `sim:${process.pid}:${runs}:`
+  const runPrefix = `${runs}:`
   let lives = 0
   const newLife = (): Life => {
     lives += 1
-    return { name: `life-${lives}`, prefix: `${runPrefix}${lives}:`, endsAt: Number.POSITIVE_INFINITY }
+    return { name: `life-${lives}`, space: `${runPrefix}${lives}:`, endsAt: Number.POSITIVE_INFINITY }
   }
   let life = newLife()
   let downUntil = 0
 
   /** Ends the marks of requests in progress whose lease is over: Redis counts it in real time. */
-  function lapse(key: string, leaseMs: number, owner: string): void {
+  function lapse(space: string, key: string, leaseMs: number, owner: string): void {
     world.at(world.now() + leaseMs, () => {
-      const isOver = (leases.get(key)?.until ?? 0) <= world.now()
-      if (!isOver || leases.get(key)?.owner !== owner) return
-      leases.delete(key)
-      void world.outside(send(['UNLINK', key]))
+      const isOver = (leases.get(space + key)?.until ?? 0) <= world.now()
+      if (!isOver || leases.get(space + key)?.owner !== owner) return
+      leases.delete(space + key)
+      void world.outside(scripts.remove(space, key))
     })
   }
   const leases = new Map<string, { readonly owner: string; readonly until: number }>()
@@ -145,14 +97,13 @@ export async function openServer(world: World, url: string): Promise<SimServer> 
       endsAt: number,
     ): Promise<Reply> {
       if (isOver(of.life) || world.now() > endsAt) throw unavailable(node, 'the connection was lost')
-      const full = keys.map((key) => of.life.prefix + key)
+      const { space } = of.life
       const virtual = [String(of.number), String(world.now()), '0', '0', '0']
       if (script === onceScript && args[0] !== 'end') {
-        leases.set(full[0]!, { owner: args[1]!, until: world.now() + Number(args[3]) })
-        lapse(full[0]!, Number(args[3]), args[1]!)
+        leases.set(space + keys[0]!, { owner: args[1]!, until: world.now() + Number(args[3]) })
+        lapse(space, keys[0]!, Number(args[3]), args[1]!)
       }
-      const command = ['EVALSHA', shas.get(script)!, String(full.length), ...full, ...virtual, ...args]
-      return await world.outside(send(command, script.inBytes))
+      return await world.outside(scripts.run(space, script, keys, [...virtual, ...args]))
     }
 
     const server = wired({
@@ -217,7 +168,7 @@ export async function openServer(world: World, url: string): Promise<SimServer> 
     flush() {
       world.trace({ kind: 'flush' })
       lives += 1
-      life.prefix = `${runPrefix}${lives}:`
+      life.space = `${runPrefix}${lives}:`
     },
     restart(downMs) {
       world.trace({ kind: 'redis restarts', downMs })
@@ -228,7 +179,7 @@ export async function openServer(world: World, url: string): Promise<SimServer> 
     failOver(lostMs, deposedMs) {
       const old = life
       const next = newLife()
-      void world.outside(send(['EVAL', copyKeys, '0', old.prefix, next.prefix]))
+      void world.outside(scripts.copy(old.space, next.space))
       world.at(world.now() + lostMs, () => {
         if (life !== old) return
         world.trace({ kind: 'redis fails over', lostMs, deposedMs })
@@ -236,8 +187,6 @@ export async function openServer(world: World, url: string): Promise<SimServer> 
         life = next
       })
     },
-    async close() {
-      await send(['EVAL', removeKeys, '0', runPrefix])
-    },
+    close: () => scripts.removeAll(runPrefix),
   }
 }
