@@ -1,7 +1,8 @@
 /**
  * The store on PostgreSQL beside plain multi-row INSERTs of the same bytes into one table with a primary key, on the same
  * server, in interleaved rounds; then what one call of it takes: a single acceptance at a steady pace, the right to send
- * for ten, a claim of 500; and, on Linux, the CPU of the server for a message in groups of 1, 10 and 100.
+ * for ten, a claim of 500; and, on Linux, the CPU of the server for a message in groups of 1, 10 and 100, and for its
+ * removal behind its retention.
  *
  *     npm run services -- run postgres -- npm run bench -- postgres [--rounds 5] [--seconds 3] [--pace 1000]
  */
@@ -155,6 +156,21 @@ if (process.platform === 'linux') {
       console.log(`  CPU of the server to ${what} a message in groups of ${size}: ${micros.toFixed(0)} µs`)
     }
   }
+  for (let n = 0; n < 40; n += 1) {
+    const group = Array.from({ length: 500 }, () => ({ ...fresh(), status: 'queued' as const }))
+    await store.commit({ accept: group })
+    await store.commit({ moves: group.map((each) => advance(each, sentEvents, { firedAt: Date.now() })) })
+  }
+  await raw.query(`VACUUM ${schema}.notification, ${schema}.outcome`)
+  const before = cpuMicrosOf(server)
+  const begun = performance.now()
+  const { rows: removed } = await store.prune({ answers: 0, notifications: Date.now() + 1 })
+  const seconds = (performance.now() - begun) / 1_000
+  await raw.query(`VACUUM ${schema}.notification, ${schema}.outcome`)
+  const micros = (cpuMicrosOf(server) - before) / removed
+  console.log(
+    `  to remove ${removed} that have ended, vacuum included: ${micros.toFixed(1)} µs each, ${(removed / seconds).toFixed(0)} a second`,
+  )
 }
 await store.close()
 await raw.query(`DROP SCHEMA ${schema} CASCADE`)
