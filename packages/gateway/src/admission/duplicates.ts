@@ -11,8 +11,11 @@ import { type Candidate, type Evaluation, suppressed } from './candidate.ts'
 
 export interface DuplicatesOptions {
   readonly policy: Policy
-  readonly state: Pick<LimitState, 'holdFingerprints' | 'fingerprintHolder' | 'releaseFingerprints'>
-  readonly store: Pick<Store, 'notification' | 'isVersioned'>
+  readonly state: Pick<
+    LimitState,
+    'holdFingerprints' | 'fingerprintHolder' | 'releaseFingerprints' | 'mayKeepHolds'
+  >
+  readonly store: Pick<Store, 'notification'>
   readonly clock: Pick<Clock, 'now' | 'at'>
 }
 
@@ -96,9 +99,9 @@ export function createDuplicates({ policy, state, store, clock }: DuplicatesOpti
       const first = await state.holdFingerprints(
         undo === undefined ? holds.map((hold) => ({ ...hold, dry: true })) : holds,
       )
-      // A process that shares its limits with no other takes back what it does not accept.
+      // Limits in the memory of this process lose what it does not accept.
       const isMine =
-        undo === undefined || !store.isVersioned || !first.includes(false)
+        undo === undefined || state.mayKeepHolds !== true || !first.includes(false)
           ? first
           : await takeAllOrphaned(holds, first)
       const claimed: Candidate[] = []

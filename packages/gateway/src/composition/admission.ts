@@ -36,19 +36,8 @@ import type { Storage } from './storage.ts'
 export type Admission = ReturnType<typeof createAdmission>
 
 export function createAdmission(context: RuntimeContext, record: Storage, broker?: Broker) {
-  const {
-    config,
-    policy: livePolicy,
-    parts,
-    clock,
-    random,
-    members,
-    notifier,
-    log,
-    errorsOf,
-    fleet,
-  } = context
-  const { store, ledger, recipients, contents, holds, complaints } = record
+  const { config, policy: livePolicy, parts, clock, random, members, notifier, log, errorsOf } = context
+  const { store, ledger, recipients, contents, holds, complaints, limits } = record
   const onError = unlessStateAway(errorsOf('admission'))
   const policy = livePolicy.part
   const { marginMs } = config.limits
@@ -82,7 +71,7 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
     onMoved: freedSlots.report,
     onError,
   })
-  const limitsOf = parts.limitsOf ?? fleet?.state.limits
+  const limitsOf = parts.limitsOf ?? limits?.limits
   const ownState =
     limitsOf?.({ marginMs, recover, rulesName: () => policy.version, onOutdated, planLate }) ??
     createMemoryState({
@@ -107,7 +96,7 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
     return { tenant: rate.windows, module: modules.windows }
   }
   const ownThrottle =
-    fleet?.state.throttle({ ratesOf, marginMs }) ??
+    limits?.throttle({ ratesOf, marginMs }) ??
     createMemoryThrottle({ store, clock, marginMs, ratesOf, onError })
   const throttleState = parts.wrapThrottle?.(ownThrottle) ?? ownThrottle
   const throttle = createTenantThrottle({ state: throttleState, clock, policy })

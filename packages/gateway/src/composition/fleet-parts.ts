@@ -1,4 +1,7 @@
-/** The parts that a gateway has instead of its own where it serves one record beside others. */
+/**
+ * The parts that a gateway has instead of its own where its limits count in a server, and those where it serves one record
+ * beside others.
+ */
 import type { RedisLimitsOptions } from '../adapters/state/redis/redis-limits.ts'
 import type { PublishRate, RedisPublishRateOptions } from '../adapters/state/redis/redis-publish-rate.ts'
 import type { RedisThrottleOptions } from '../adapters/state/redis/redis-throttle.ts'
@@ -8,8 +11,21 @@ import type { Members, Notifier, Once, Peers } from '../ports/fleet.ts'
 import type { RoomState, ThrottleState } from '../ports/tenants.ts'
 import type { LimitState, Store } from '../ports.ts'
 
+/** Limits that count in a server. */
+export interface ServedLimits {
+  throttle(options: Pick<RedisThrottleOptions, 'ratesOf' | 'marginMs'>): ThrottleState
+  limits(
+    options: Pick<RedisLimitsOptions, 'marginMs' | 'recover' | 'rulesName' | 'onOutdated' | 'planLate'>,
+  ): LimitState
+  readonly health: Pick<StateHealth, 'counts'>
+  /** Asks the server; rejects with STATE_UNAVAILABLE. Of a cluster one node. */
+  ping(): Promise<void>
+  /** To be closed when nothing asks any more, and before the store. */
+  close(): Promise<void>
+}
+
 /** Limiter state that several gateways share. */
-export interface SharedState {
+export interface SharedState extends ServedLimits {
   readonly once: Once
   readonly room: RoomState
   readonly notifier: Notifier
@@ -17,17 +33,8 @@ export interface SharedState {
   /** Counts the WebSocket connections of tenants, as what waits. */
   readonly connections: RoomState
   publishRate(options: Pick<RedisPublishRateOptions, 'marginMs' | 'counted'>): PublishRate
-  throttle(options: Pick<RedisThrottleOptions, 'ratesOf' | 'marginMs'>): ThrottleState
-  limits(
-    options: Pick<RedisLimitsOptions, 'marginMs' | 'recover' | 'rulesName' | 'onOutdated' | 'planLate'>,
-  ): LimitState
   /** To be closed before `close`: it tells the last calls of this process. */
   accounts(options: Pick<FleetAccountsOptions, 'isJudge' | 'readUse' | 'callMs'>): FleetAccounts
-  readonly health: Pick<StateHealth, 'counts'>
-  /** Asks the server; rejects with STATE_UNAVAILABLE. Of a cluster one node. */
-  ping(): Promise<void>
-  /** To be closed when nothing asks any more, and before the store. */
-  close(): Promise<void>
 }
 
 export interface Fleet {

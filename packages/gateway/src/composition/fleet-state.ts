@@ -4,7 +4,6 @@
  */
 import type { RedisBus } from '../adapters/state/redis/redis-bus.ts'
 import type { RedisState } from '../adapters/state/redis/redis-state.ts'
-import type { RedisThrottle } from '../adapters/state/redis/redis-throttle.ts'
 import { createFleetAccounts } from '../delivery/accounts/fleet-accounts.ts'
 import { unlessStateAway } from '../errors.ts'
 import type { StateHealth } from '../observability/state-health.ts'
@@ -14,6 +13,7 @@ import type { TenantRecords } from '../ports/tenants.ts'
 import type { Store } from '../ports.ts'
 import type { Fleet, SharedState } from './fleet-parts.ts'
 import type { RuntimeContext } from './runtime-context.ts'
+import { composeLimits, followRefusals } from './served-limits.ts'
 
 export interface FleetEngines {
   readonly store: Store
@@ -40,29 +40,22 @@ export async function composeFleet(
   const onError = context.errorsOf('store')
   const { expectGenerations, ...state } = await composeState(engines, context)
   // A process that still has a deposed server hears of it with the right to send, before the limits are asked, and
-  // where an acceptance is refused because its state was filled elsewhere, or because the record has a later generation
-  // than the state: it would be refused again and again.
+  // where an acceptance is refused because its state was filled elsewhere.
   const begin: Store['begin'] = async (requests) => {
     const given = await store.begin(requests)
     if (given.servers !== undefined) redis.expect(given.servers)
     return given
   }
-  const commit: Store['commit'] = async (change) => {
-    const result = await store.commit(change)
-    const outdated = result.applied ? [] : result.conflicts.filter(({ kind }) => kind === 'generation')
-    if (outdated.length > 0) {
-      const tenants = new Set(outdated.map(({ key }) => key))
-      await Promise.all([
-        registrations
-          .newest()
-          .then(redis.expect, (error: unknown) => onError('read the servers of limits', error)),
-        ...Array.from(tenants, (tenant) =>
-          expectGenerations(tenant).catch((error: unknown) => onError('read the generations', error)),
-        ),
-      ])
-    }
-    return result
-  }
+  const commit = followRefusals(store.commit, (tenants) =>
+    Promise.all([
+      registrations
+        .newest()
+        .then(redis.expect, (error: unknown) => onError('read the servers of limits', error)),
+      ...Array.from(tenants, (tenant) =>
+        expectGenerations(tenant).catch((error: unknown) => onError('read the generations', error)),
+      ),
+    ]),
+  )
   return { store: { ...store, begin, commit }, members, state }
 }
 
@@ -76,27 +69,21 @@ async function composeState(
   const onError = unlessStateAway(report)
   // The client is loaded only where it is used: it would cost every start 30 ms.
   const [
-    { createRedisThrottle },
     { createRedisRoom },
     { createRedisOnce },
-    { createRedisLimits },
     { createRedisAccountSlots },
     { createRedisNotifier },
     { createRedisPeers },
     { createRedisConnections },
     { createRedisPublishRate },
-    { onceScript },
   ] = await Promise.all([
-    import('../adapters/state/redis/redis-throttle.ts'),
     import('../adapters/state/redis/redis-room.ts'),
     import('../adapters/state/redis/redis-once.ts'),
-    import('../adapters/state/redis/redis-limits.ts'),
     import('../adapters/state/redis/redis-account-slots.ts'),
     import('../adapters/state/redis/redis-notifier.ts'),
     import('../adapters/state/redis/redis-peers.ts'),
     import('../adapters/state/redis/redis-connections.ts'),
     import('../adapters/state/redis/redis-publish-rate.ts'),
-    import('../adapters/state/redis/scripts.ts'),
   ])
   const once = createRedisOnce({ redis, member })
   const room = createRedisRoom({
@@ -106,7 +93,10 @@ async function composeState(
     member,
     onError: (error) => onError('count the room of a tenant', error),
   })
-  let throttle: RedisThrottle | undefined
+  const { expectThrottle, ...limits } = await composeLimits(
+    { redis, records, health, member },
+    { clock, errorsOf },
+  )
   const spoken = { bus, member, prefix, onError: health.noteError }
   const [notifier, peers] = await Promise.all([createRedisNotifier(spoken), createRedisPeers(spoken)])
   const connections = createRedisConnections({
@@ -118,6 +108,7 @@ async function composeState(
   })
   for (const part of [peers, room, connections]) members.onDeath(part.noteGone)
   return {
+    ...limits,
     once,
     room,
     notifier,
@@ -125,11 +116,6 @@ async function composeState(
     connections,
     publishRate: ({ marginMs, counted }) =>
       createRedisPublishRate({ redis, peers, clock, member, marginMs, counted, onError }),
-    throttle({ ratesOf, marginMs }) {
-      throttle = createRedisThrottle({ redis, record: records, clock, ratesOf, marginMs, onError })
-      return throttle
-    },
-    limits: (asked) => createRedisLimits({ ...asked, redis, clock, member, onError }),
     accounts: ({ isJudge, readUse, callMs }) =>
       createFleetAccounts({
         isJudge,
@@ -140,20 +126,16 @@ async function composeState(
         member,
         onError: (error) => onError('ask for the accounts of a pool', error),
       }),
-    health,
     async expectGenerations(tenant) {
       const newest = await records.generations(tenant)
-      throttle?.expect(tenant, newest.throttle)
+      expectThrottle(tenant, newest.throttle)
       room.expect(tenant, newest.room)
-    },
-    async ping() {
-      await redis.ask(onceScript, { subject: 'k/ready', name: '' }, ['keep', member, '', '1'])
     },
     async close() {
       once.close()
       await Promise.all([room.close(), connections.close(), peers.close()])
       bus.close()
-      redis.close()
+      await limits.close()
     },
   }
 }

@@ -2,15 +2,13 @@
  * Opens the engines that a gateway needs to serve one record beside others: the store with its membership on PostgreSQL,
  * and the limiter state that all of them share in Redis. A gateway with its state in memory is alone and needs none of it.
  */
-import type { RedisState } from '../adapters/state/redis/redis-state.ts'
-import type { Config, PostgresConfig, RedisStateConfig } from '../config/config.ts'
-import { SluiceError } from '../errors.ts'
-import { createStateHealth } from '../observability/state-health.ts'
+import type { Config, RedisStateConfig } from '../config/config.ts'
 import { version } from '../version.ts'
 import { isLogged } from './delivery-log.ts'
 import type { Fleet } from './fleet-parts.ts'
 import { composeFleet, type FleetEngines } from './fleet-state.ts'
 import type { RuntimeContext } from './runtime-context.ts'
+import { openRedis } from './served-limits.ts'
 
 /**
  * Looks at the server of the limits without changing anything, and describes it; undefined for memory.
@@ -37,18 +35,22 @@ async function checkState(
   }
 }
 
-/** Opens the engines of a fleet; undefined where the state is in the memory of this process. */
+/**
+ * Opens the engines of a fleet; undefined where this process has its record, or the state of its limits, for itself.
+ * @throws SluiceError INVALID_CONFIG where the server of the limits cannot be used, before any store is opened
+ */
 export async function openFleet(
   context: Pick<RuntimeContext, 'config' | 'clock' | 'errorsOf' | 'log' | 'parts'>,
 ): Promise<Fleet | undefined> {
   const { config, parts } = context
-  if (config.state.kind === 'memory') return undefined
-  const address = sharedStore(config)
-  await checkState(config.state, context)
+  const { state: stateConfig, store } = config
+  if (stateConfig.kind === 'memory') return undefined
+  await checkState(stateConfig, context)
+  if (store.postgres === undefined) return undefined
   const onError = context.errorsOf('store')
   const { openPostgresFleet } = await import('../store/postgres/fleet/open-fleet.ts')
   const engines = await openPostgresFleet({
-    address,
+    address: store.postgres,
     clock: context.clock,
     version,
     isLogged: isLogged(config),
@@ -60,7 +62,7 @@ export async function openFleet(
     beatMs: parts.beatMs,
   })
   try {
-    const state = await openState(config.state, context, engines)
+    const state = await openState(stateConfig, context, engines)
     return await composeFleet({ ...engines, ...state }, context)
   } catch (error) {
     await engines.members.close()
@@ -69,37 +71,19 @@ export async function openFleet(
   }
 }
 
-/** @throws SluiceError INVALID_CONFIG where the store is a file */
-function sharedStore({ store }: Config): PostgresConfig {
-  if (store.postgres !== undefined) return store.postgres
-  throw new SluiceError(
-    'INVALID_CONFIG',
-    'state: a Redis is filled from a store that several gateways share; expected store: postgres://…, or state: memory with a store in a file',
-  )
-}
-
-/** Opens the connections to the server of the limits. */
+/** Opens the connections to the server of the limits, and the bus beside them. */
 async function openState(
-  { url, tls, deadlineMs, prefix, shown }: RedisStateConfig,
-  { clock, log }: Pick<RuntimeContext, 'clock' | 'log'>,
+  state: RedisStateConfig,
+  context: Pick<RuntimeContext, 'clock' | 'log'>,
   { registrations }: Pick<FleetEngines, 'registrations'>,
 ): Promise<Pick<FleetEngines, 'redis' | 'bus' | 'prefix' | 'health'>> {
+  const { url, tls, prefix } = state
   // The client is loaded only where it is used: it would cost every start 30 ms.
-  const [{ addressesOf, createRedisState }, { createRedisBus }] = await Promise.all([
+  const [{ addressesOf }, { createRedisBus }, { redis, health }] = await Promise.all([
     import('../adapters/state/redis/redis-state.ts'),
     import('../adapters/state/redis/redis-bus.ts'),
+    openRedis(state, context, registrations),
   ])
-  const health = createStateHealth({ clock, log, shown })
-  const state = createRedisState({
-    url,
-    tls,
-    registrations,
-    clock,
-    deadlineMs,
-    prefix,
-    onError: health.noteError,
-  })
-  const redis: RedisState = { ...state, ask: (...question) => health.ask(() => state.ask(...question)) }
   const { seeds, urlOf } = addressesOf(url)
   const bus = await createRedisBus({ urls: seeds.map(urlOf), tls, prefix, onError: health.noteError })
   return { redis, bus, prefix, health }

@@ -105,7 +105,6 @@ export function createGatewayServer(context: RuntimeContext) {
       const heard = unobserved === undefined ? record : heardUnless(unobserved, record)
       metrics = createGatewayMetrics(context, {
         record: heard,
-        fleet,
         admission,
         dispatch,
         feedback: inside.feedback.report,
@@ -117,8 +116,8 @@ export function createGatewayServer(context: RuntimeContext) {
       server = createHttpServer({
         ...(live === undefined ? {} : { authenticate: live.part }),
         store: record.store,
-        state: fleet && {
-          ping: fleet.state.ping,
+        state: record.limits && {
+          ping: record.limits.ping,
           isNeeded: () => policy.part.onStateLost(undefined) === 'refuse',
         },
         deliveryLog: record.deliveryLog?.report,

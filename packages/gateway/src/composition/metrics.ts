@@ -10,14 +10,12 @@ import type { PoolReport } from '../stages.ts'
 import { version } from '../version.ts'
 import type { Admission } from './admission.ts'
 import type { Dispatch } from './dispatch.ts'
-import type { Fleet } from './fleet-parts.ts'
 import type { Intakes } from './intake.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 import type { Storage } from './storage.ts'
 
 interface Inside {
   readonly record: Storage
-  readonly fleet: Fleet | undefined
   readonly admission: Admission
   readonly dispatch: Dispatch
   readonly feedback: () => FeedbackReport
@@ -28,7 +26,7 @@ interface Inside {
 
 export function createGatewayMetrics(
   { config, policy: { part: policy }, clock, errorCounts }: RuntimeContext,
-  { record, fleet, admission, dispatch, feedback, intakes, pools, retention }: Inside,
+  { record, admission, dispatch, feedback, intakes, pools, retention }: Inside,
 ): Metrics {
   /** Metrics of accounts and tenants, where the operator wants them. */
   function apartMetrics(): ReadonlyMap<ApartPath, ApartMetrics> {
@@ -85,7 +83,7 @@ export function createGatewayMetrics(
       report: record.complaints.report,
     },
     apart: apartMetrics(),
-    ...(fleet === undefined ? {} : { state: fleet.state.health.counts }),
+    ...(record.limits === undefined ? {} : { state: record.limits.health.counts }),
     ...(config.store.kind === 'postgres' || config.store.path === ':memory:'
       ? {}
       : { disk: () => diskUse(config.store.path) }),

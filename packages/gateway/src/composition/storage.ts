@@ -18,8 +18,10 @@ import type { Contents, Ledger } from '../stages.ts'
 import { createSqliteStore, type DamagedRow } from '../store/sqlite/sqlite.ts'
 import { version } from '../version.ts'
 import { createLogWriter, isLogged } from './delivery-log.ts'
+import type { ServedLimits } from './fleet-parts.ts'
 import { followHints } from './hints.ts'
 import type { RuntimeContext } from './runtime-context.ts'
+import { openServedLimits } from './served-limits.ts'
 import { continueTimeLine } from './time-line.ts'
 
 export interface Storage {
@@ -38,6 +40,8 @@ export interface Storage {
   readonly damagedRows: () => number
   /** Tenants that have no room left, by bound. */
   readonly tenantsFull: FullTenants['counts']
+  /** Limits that count in a server; absent where they count in the memory of this process. */
+  readonly limits: ServedLimits | undefined
   /** Stops the keeping of time and closes the store, unsettled as it was opened unless told otherwise. */
   close(isSettled?: boolean): Promise<void>
 }
@@ -62,11 +66,16 @@ export async function openStorage(
   let ledger: Ledger | undefined
   let damagedRows = 0
   const { acceptLoss = false } = parts
+  let limits: ServedLimits | undefined = fleet?.state
   const store = fleet?.store ?? parts.store ?? (await openStore())
   async function openStore(): Promise<Store> {
     const { path, postgres: address } = config.store
     if (address === undefined) {
-      return createSqliteStore({ path, clock, acceptLoss, onDamagedRow, isLogged: isLogged(config) })
+      const file = createSqliteStore({ path, clock, acceptLoss, onDamagedRow, isLogged: isLogged(config) })
+      if (config.state.kind === 'memory') return file
+      const served = await openServedLimits(config.state, context, file)
+      limits = served.limits
+      return served.store
     }
     // The driver is loaded only where it is used: it would cost every start 30 ms.
     const { openPostgresStore } = await import('../store/postgres/postgres.ts')
@@ -131,6 +140,7 @@ export async function openStorage(
     recipients,
     deliveryLog,
     contents: createContents({ store }),
+    limits,
     damagedRows: () => damagedRows,
     tenantsFull: fullTenants.counts,
     async close(isSettled = !store.unsettled) {
@@ -139,6 +149,7 @@ export async function openStorage(
       await deliveryLog?.stop()
       await Promise.all([holds.close(), complaints.close()])
       await stopTimeLine()
+      if (fleet === undefined) await limits?.close()
       await store.close(isSettled)
     },
   }

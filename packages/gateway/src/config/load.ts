@@ -67,7 +67,7 @@ export function loadConfig(options: LoadOptions): Config {
     source.isClean([key]) ? document[key] : undefined
 
   const store = readStore(source.secret(['store'], part('store'), part('storeFile')), source)
-  const state = readState(source.secret(['state'], part('state'), part('stateFile')), store, source)
+  const state = readState(source.secret(['state'], part('state'), part('stateFile')), source)
   const queue = readQueue(source.secret(['queue'], part('queue'), part('queueFile')), source)
   const intake = readIntake(part('intake'), source)
   const logAddress = source.secret(['deliveryLog'], part('deliveryLog'), part('deliveryLogFile'))
@@ -135,17 +135,11 @@ function readStore(value: string | undefined, source: Source): StoreConfig {
   }
 }
 
-/** Reads where the limits count. What is shared is filled from a record that several gateways share. */
-function readState(value: string | undefined, store: StoreConfig, source: Source): StateConfig {
+/** Reads where the limits count. */
+function readState(value: string | undefined, source: Source): StateConfig {
   if (value === undefined || value === 'memory') return { kind: 'memory' }
   try {
-    const state = readStateAddress(value, textReader(['state'], source))
-    if (store.kind === 'sqlite' && source.isClean(['store']))
-      source.fault(
-        ['state'],
-        `a Redis beside a store in a file ${notCarriedYet}; expected store: postgres://…, or state: memory`,
-      )
-    return state
+    return readStateAddress(value, textReader(['state'], source))
   } catch (error) {
     source.fault(['state'], (error as Error).message)
     return { kind: 'memory' }

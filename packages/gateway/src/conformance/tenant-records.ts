@@ -1,6 +1,6 @@
 /**
  * The conformance suite of the record from which limiter state of tenants is filled: `exerciseTenantRecords` registers its
- * tests for any record that two processes share.
+ * tests for any record that two processes share, and `exerciseThrottleRecords` those that hold for the record of one, too.
  */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
@@ -11,9 +11,14 @@ import { epoch, someNotification } from './store/sample.ts'
 
 const tenant = 'acme'
 
-/** One process on the record. */
-interface RecordProcess {
+/** One process on the record, as its throttle queues need it. */
+interface ThrottleProcess {
   readonly store: Store
+  readonly records: Pick<TenantRecords, 'nextThrottleGeneration' | 'entries' | 'waitingTenants'>
+}
+
+/** One process on the record. */
+interface RecordProcess extends ThrottleProcess {
   /** The name under which it counts. */
   readonly id: string
   readonly records: TenantRecords
@@ -25,8 +30,15 @@ export interface TwoOnRecord {
   close(): Promise<void>
 }
 
+/** Both processes may be the same. */
+interface ThrottleRecord {
+  readonly a: ThrottleProcess
+  readonly b: ThrottleProcess
+  close(): Promise<void>
+}
+
 /** Registers the tests with node:test, each on a new record. */
-export function exerciseTenantRecords(open: () => Promise<TwoOnRecord>): void {
+export function exerciseThrottleRecords(open: () => Promise<ThrottleRecord>): void {
   it('reads what has passed at its pass, and what waits at its promise in the order of acceptance', async () => {
     const { a, close } = await open()
     const now = epoch
@@ -73,6 +85,39 @@ export function exerciseTenantRecords(open: () => Promise<TwoOnRecord>): void {
     assert.deepEqual(await a.records.waitingTenants(), [tenant])
     await close()
   })
+
+  it('counts every acceptance that it does not refuse, whenever the next generation begins', async () => {
+    const { a, b, close } = await open()
+    let generation = await b.records.nextThrottleGeneration(tenant)
+    let refused = 0
+    for (let round = 0; round < 25; round += 1) {
+      const under = generation
+      const commits = Array.from({ length: 12 }, async (_, n) => {
+        const { applied } = await (n % 2 === 0 ? a : b).store.commit({
+          accept: [someNotification({ createdAt: epoch + round })],
+          generations: [{ tenant, state: 'throttle', number: under }],
+        })
+        return applied
+      })
+      generation = await b.records.nextThrottleGeneration(tenant)
+      assert.ok(generation > under)
+      const { counted } = await b.records.entries(tenant, 0)
+      refused += (await Promise.all(commits)).filter((applied) => !applied).length
+      const after = await b.records.entries(tenant, 0)
+      assert.equal(counted.length, after.counted.length, 'one was accepted behind the reading of the record')
+    }
+    const { counted } = await a.records.entries(tenant, 0)
+    assert.equal(counted.length + refused, 25 * 12)
+    const late = { accept: [someNotification()], generations: [{ tenant, state: 'throttle', number: 1 }] }
+    const conflicts = [{ kind: 'generation', key: tenant }]
+    assert.deepEqual(await a.store.commit(late as never), { applied: false, conflicts })
+    await close()
+  })
+}
+
+/** Registers the tests with node:test, each on a new record. */
+export function exerciseTenantRecords(open: () => Promise<TwoOnRecord>): void {
+  exerciseThrottleRecords(open)
 
   it('counts the use of the room by the process that has put it on record, jobs included', async () => {
     const { a, b, close } = await open()

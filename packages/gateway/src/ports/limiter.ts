@@ -83,6 +83,11 @@ export interface Firing {
 }
 
 export interface LimitState {
+  /**
+   * True where a hold may stay that nobody releases: it stands in a server, and the process that took it has died, or could
+   * not reach the server any more.
+   */
+  readonly mayKeepHolds?: true
   /** Reserves slots. Resolves when none of the subjects is paused, except for requests that have waited before. */
   reserve(requests: readonly LimitRequest[]): Promise<readonly Reservation[]>
   /** Returns the same decisions as `reserve` and reserves nothing. */

@@ -26,9 +26,8 @@ async function heldBy(holder: string, { held = 'f', accepted = false } = {}) {
       deduplicationWindowMs: windowMs,
       rulesFor: () => [{ subject, rules: [] }],
     } as unknown as Policy,
-    state,
+    state: { ...state, mayKeepHolds: true },
     store: {
-      isVersioned: true,
       notification: async () => (accepted ? ({ id: holder } as Notification) : undefined),
     },
     clock,

@@ -91,13 +91,6 @@ const refusals: readonly Refusal[] = [
     says: ['sluice.yaml:1: store: expected sqlite:<path> or postgres://user@host/database'],
   },
   {
-    name: 'Redis beside a store in a file',
-    yaml: 'state: redis://h',
-    says: [
-      `sluice.yaml:1: state: a Redis beside a store in a file ${later}; expected store: postgres://…, or state: memory`,
-    ],
-  },
-  {
     name: 'a queue that is neither embedded nor RabbitMQ',
     yaml: 'queue: redis://h',
     says: ['sluice.yaml:1: queue: expected embedded, or amqp://user:password@host1,host2:5672/vhost'],

@@ -2,6 +2,7 @@
  * Opens the file: a lock for one owner, the pragmas, the migrations, a health check, and the mark by which the next
  * opening sees whether this run ended cleanly. Everything here runs once, before the first notification.
  */
+import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -167,6 +168,10 @@ export function hashKeyOf(db: DatabaseSync): HashKey {
   const select = db.prepare('SELECT value FROM meta WHERE name = ?')
   return { k0: Number(select.get('k0')?.value), k1: Number(select.get('k1')?.value) }
 }
+
+/** Names the file without telling its secret. */
+export const nameOf = ({ k0, k1 }: HashKey): string =>
+  createHash('sha256').update(`${k0} ${k1}`).digest('hex').slice(0, 16)
 
 /** Creates the secrets of the file, where it has none yet. */
 function makeKeys(db: DatabaseSync): void {

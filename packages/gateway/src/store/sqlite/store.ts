@@ -12,7 +12,7 @@ import { erasureRecord, textOf } from '../log-records.ts'
 import { orderOf } from '../memory/memory-admissions.ts'
 import { type Readable, RowDamage } from './codec/checksum.ts'
 import { type Row, readAdmission, readNotification } from './codec/rows.ts'
-import { type DatabaseOptions, inMemory } from './database.ts'
+import { type DatabaseOptions, inMemory, nameOf } from './database.ts'
 import { createBloomFilter, type Kind } from './indexes/bloom-filter.ts'
 import type { ScanCursor, ScanPage } from './indexes/recipient-scan.ts'
 import { readWork } from './job-work.ts'
@@ -43,6 +43,8 @@ export interface SqliteStoreOptions extends DatabaseOptions {
 }
 
 export interface SqliteStore extends Store {
+  /** Names the file in a place that it shares with others: 16 hexadecimal digits. A copy of the file has the same name. */
+  readonly name: string
   /** Reads every page of the file; throws STORE_UNAVAILABLE where it is damaged. */
   check(): Promise<void>
   /** Changes since the opening, and the transactions that they shared, each of them one fsync. */
@@ -196,6 +198,7 @@ export function createSqliteStore({
     notifications(await ask('claimDue', until, limit, [...without]))
 
   return {
+    name: nameOf(engine.hashKey),
     unsettled: engine.unsettled,
     isVersioned: false,
     othersCallForMs: 0,

@@ -75,33 +75,6 @@ describe('the record of a fleet on PostgreSQL', needs('postgres'), () => {
     await close()
   })
 
-  test('counts every acceptance that it does not refuse, whenever the next generation begins', async () => {
-    const { a, b, close } = await twoOn('fence')
-    let generation = await b.records.nextThrottleGeneration(tenant)
-    let refused = 0
-    for (let round = 0; round < 25; round += 1) {
-      const under = generation
-      const commits = Array.from({ length: 12 }, async (_, n) => {
-        const one = someNotification({ createdAt: clock.now() })
-        const store = n % 2 === 0 ? a.store : b.store
-        const { applied } = await store.commit({
-          accept: [one],
-          generations: [{ tenant, state: 'throttle', number: under }],
-        })
-        return { id: one.id, applied }
-      })
-      generation = await b.records.nextThrottleGeneration(tenant)
-      const { counted } = await b.records.entries(tenant, 0)
-      const done = await Promise.all(commits)
-      refused += done.filter(({ applied }) => !applied).length
-      const after = await b.records.entries(tenant, 0)
-      assert.equal(counted.length, after.counted.length, 'one was accepted behind the reading of the record')
-    }
-    const { counted } = await a.records.entries(tenant, 0)
-    assert.equal(counted.length + refused, 25 * 12)
-    await close()
-  })
-
   test('numbers each life of a server once for all processes, and waits until older rights have ended', async () => {
     const { url, a, b, close } = await twoOn('servers')
     const life = { node: 'redis:6379', runId: 'r1', replicationId: 'p1' }

@@ -198,6 +198,7 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
   ) => calls.run({ operation, subject, own: [fingerprint, id, ...more] })
 
   return {
+    mayKeepHolds: true,
     reserve: (requests) => Promise.all(requests.map((request) => reserve(request, 'reserve'))),
     preview: (requests) => Promise.all(requests.map((request) => reserve(request, 'preview'))),
     fire: (requests) =>

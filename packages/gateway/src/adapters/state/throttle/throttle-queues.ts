@@ -5,8 +5,9 @@
  */
 import type { Window } from '@sluice/limits'
 import type { Promote } from '../../../ports/tenants.ts'
-import type { Admission, Clock, Page, Store } from '../../../ports.ts'
+import type { Clock, Store } from '../../../ports.ts'
 import { type Counted, type RestoredEntry, ThrottleQueue } from './throttle-queue.ts'
+import { readPassed, readWaiting } from './throttle-record.ts'
 
 interface ThrottleRates {
   /** Windows over all modules of a tenant together; empty means unlimited. */
@@ -41,8 +42,6 @@ interface Entry {
   disarm: (() => void) | undefined
 }
 
-/** Rows read at once. */
-const pageMax = 1_000
 /** Number of tenants above which queues with nothing counted are dropped. */
 const tenantsMax = 10_000
 
@@ -60,18 +59,7 @@ export function createThrottleQueues(options: ThrottleQueuesOptions): ThrottleQu
 
   /** Restores all queues that are not empty. */
   async function restoreAll(): Promise<void> {
-    const byTenant = new Map<string, RestoredEntry[]>()
-    let after: string | undefined
-    do {
-      const page = await store.inThrottleQueue({ limit: pageMax, ...(after === undefined ? {} : { after }) })
-      for (const { id, tenant, module, dueAt, promisedAt = dueAt } of page) {
-        const restored = byTenant.get(tenant) ?? []
-        restored.push({ id, module, at: promisedAt, dueAt })
-        byTenant.set(tenant, restored)
-      }
-      after = page.length < pageMax ? undefined : page.at(-1)!.id
-    } while (after !== undefined)
-    for (const [tenant, restored] of byTenant) await load(tenant, restored)
+    for (const [tenant, restored] of await readWaiting(store)) await load(tenant, restored)
     ready = true
   }
 
@@ -81,23 +69,11 @@ export function createThrottleQueues(options: ThrottleQueuesOptions): ThrottleQu
     const windowMs = Math.max(0, ...[...rates.tenant, ...rates.module].map((window) => window.windowMs))
     const since = clock.now() - windowMs - marginMs
     const urgent: Counted[] = []
-    // All pages: a bound on their number would let as many pass again. An instant stays in memory of each.
-    for (let cursor: string | null | undefined; cursor !== null; ) {
-      const page: Page<Admission> = await store.counted({
-        tenant,
-        since,
-        accepted: true,
-        limit: pageMax,
-        ...(cursor === undefined ? {} : { cursor }),
-      })
-      for (const { module, priority, actors, countedAt: at } of page.items) {
-        // Items of a digest were counted when they were accepted.
-        if (at === undefined || at < since || actors !== undefined) continue
-        if (priority === 'critical') urgent.push({ module, at })
+    // An instant stays in memory of each.
+    for await (const passed of readPassed(store, tenant, since))
+      for (const { module, at, isCritical } of passed)
+        if (isCritical) urgent.push({ module, at })
         else queue.count(module, at)
-      }
-      cursor = page.nextCursor
-    }
     queue.restore(restored, urgent, clock.now())
     if (entries.size >= sweepAt) sweep()
     entries.set(tenant, { queue, armedFor: undefined, disarm: undefined })

@@ -1,0 +1,126 @@
+/**
+ * Composes limits that count in a server: those of recipients, and those of tenants and modules with their throttle queues.
+ * Several gateways share them (fleet-state.ts); one that has its record for itself keeps all else in its own memory.
+ */
+import type { RedisState } from '../adapters/state/redis/redis-state.ts'
+import type { RedisThrottle, ThrottleRecord } from '../adapters/state/redis/redis-throttle.ts'
+import type { RedisStateConfig } from '../config/config.ts'
+import { unlessStateAway } from '../errors.ts'
+import { createStateHealth, type StateHealth } from '../observability/state-health.ts'
+import type { Registrations } from '../ports/limiter.ts'
+import type { Store } from '../ports.ts'
+import type { SqliteStore } from '../store/sqlite/sqlite.ts'
+import type { ServedLimits } from './fleet-parts.ts'
+import type { RuntimeContext } from './runtime-context.ts'
+
+export interface LimitEngines {
+  readonly redis: RedisState
+  readonly records: ThrottleRecord
+  readonly health: Pick<StateHealth, 'counts'>
+  /** The name of this process, as no other process has it. */
+  readonly member: string
+}
+
+export interface ComposedLimits extends ServedLimits {
+  /** Hears the newest generation of a tenant's throttle queues on record. Queues of an earlier one are filled anew. */
+  expectThrottle(tenant: string, generation: number): void
+}
+
+export async function composeLimits(
+  { redis, records, health, member }: LimitEngines,
+  { clock, errorsOf }: Pick<RuntimeContext, 'clock' | 'errorsOf'>,
+): Promise<ComposedLimits> {
+  // That the server is away is told once, by its health.
+  const onError = unlessStateAway(errorsOf('admission'))
+  // The client is loaded only where it is used: it would cost every start 30 ms.
+  const [{ createRedisThrottle }, { createRedisLimits }, { onceScript }] = await Promise.all([
+    import('../adapters/state/redis/redis-throttle.ts'),
+    import('../adapters/state/redis/redis-limits.ts'),
+    import('../adapters/state/redis/scripts.ts'),
+  ])
+  let throttle: RedisThrottle | undefined
+  return {
+    throttle({ ratesOf, marginMs }) {
+      throttle = createRedisThrottle({ redis, record: records, clock, ratesOf, marginMs, onError })
+      return throttle
+    },
+    limits: (asked) => createRedisLimits({ ...asked, redis, clock, member, onError }),
+    health,
+    async ping() {
+      await redis.ask(onceScript, { subject: 'k/ready', name: '' }, ['keep', member, '', '1'])
+    },
+    expectThrottle: (tenant, generation) => throttle?.expect(tenant, generation),
+    async close() {
+      redis.close()
+    },
+  }
+}
+
+interface OpenedRedis {
+  readonly redis: RedisState
+  readonly health: StateHealth
+}
+
+/** Opens the connections to the server of the limits, without waiting for them. */
+export async function openRedis(
+  { url, tls, deadlineMs, prefix, shown }: RedisStateConfig,
+  { clock, log }: Pick<RuntimeContext, 'clock' | 'log'>,
+  registrations: Registrations,
+): Promise<OpenedRedis> {
+  const { createRedisState } = await import('../adapters/state/redis/redis-state.ts')
+  const health = createStateHealth({ clock, log, shown })
+  const state = createRedisState({
+    url,
+    tls,
+    registrations,
+    clock,
+    deadlineMs,
+    prefix,
+    onError: health.noteError,
+  })
+  return { redis: { ...state, ask: (...question) => health.ask(() => state.ask(...question)) }, health }
+}
+
+/**
+ * Follows commits. Where an acceptance is refused because the record has a later generation than the limits, it would be
+ * refused again and again: the listener has the state of these tenants filled anew.
+ */
+export function followRefusals(
+  commit: Store['commit'],
+  onOutdated: (tenants: ReadonlySet<string>) => Promise<unknown>,
+): Store['commit'] {
+  return async (change) => {
+    const result = await commit(change)
+    const outdated = result.applied ? [] : result.conflicts.filter(({ kind }) => kind === 'generation')
+    if (outdated.length > 0) await onOutdated(new Set(outdated.map(({ key }) => key)))
+    return result
+  }
+}
+
+/**
+ * Opens the limits of a gateway that has its record in a file, which nobody else writes. Their keys bear the name of the
+ * file, so two gateways with one Redis and two files count apart.
+ *
+ * @returns the limits, and the store through which everything of this gateway goes from then on
+ */
+export async function openServedLimits(
+  state: RedisStateConfig,
+  context: Pick<RuntimeContext, 'clock' | 'log' | 'errorsOf' | 'members'>,
+  file: SqliteStore,
+): Promise<{ readonly store: Store; readonly limits: ServedLimits }> {
+  const [{ createMemoryRegistrations, randomNumber }, { createOneProcessRecord }] = await Promise.all([
+    import('../adapters/state/redis/memory-registrations.ts'),
+    import('../adapters/state/redis/one-process-record.ts'),
+  ])
+  const { store, records } = createOneProcessRecord(file)
+  const named = { ...state, prefix: `${state.prefix}${file.name}:` }
+  const engines = await openRedis(named, context, createMemoryRegistrations(randomNumber()))
+  const { expectThrottle, ...limits } = await composeLimits(
+    { ...engines, records, member: context.members.id },
+    context,
+  )
+  const commit = followRefusals(store.commit, async (tenants) => {
+    for (const tenant of tenants) expectThrottle(tenant, (await records.generations(tenant)).throttle)
+  })
+  return { store: { ...store, commit }, limits }
+}
