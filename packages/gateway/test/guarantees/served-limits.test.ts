@@ -274,7 +274,7 @@ describe('a gateway with a file and a Redis', needs('redis'), () => {
         ),
         0,
       )
-      // Those of one instant meet the sink in any order.
+      // Two of one instant meet the sink in any order.
       const inOrder = own.toSorted((a, b) => (a.id < b.id ? -1 : 1))
       const late = inOrder.filter(({ at }, index) =>
         inOrder.slice(index + 1).some((each) => each.at < at - 500),
