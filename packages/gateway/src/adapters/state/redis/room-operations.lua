@@ -4,21 +4,27 @@
 --   w<m>  the use of the member m: number of its last word, queue, waiting, bytes, instant of the word. The use is
 --         absolute: the member's notifications on record, and the room that it has taken and not yet committed. So no
 --         count drifts, and no two members write the same field
---   x<m>  1: the member m has gone, and what it still says does not count
+--   x<m>  the member m has gone, and its word does not count: the instant at which a process said so last
 --   r, c  until when a caller fills this value, and the token of its claim
 --
--- ARGV[7]  of a fill JSON: g the generation, w the use of each member, d members that have gone; else JSON: m the member, s the number of this word, o its own use, b bounds, r requests in their order, d members
---          that have gone: a room in which one of them stands is unknown, for what it had taken is on record or is lost
+-- ARGV[7]  JSON: d members that have gone; of a fill g the generation, and w the use of each member; else m the member,
+--          s the number of this word, o its own use, b bounds, r requests in their order. A room in which a member stands
+--          that has gone is unknown, for what it had taken is on record or is lost
 -- ARGV[8]  a token that no other claim has; of a fill the token of the claim that it fills
 -- ARGV[9]  the least generation that the record accepts, as the caller knows it; not of a fill
--- returns  'clock'; 'late' behind a later word, of a member that has gone, and of a fill whose claim is no more; {'?', 1 where the caller is to fill the value}; else {'ok', generation, use of the others,
---          of each request: 0 where it was taken, else the bound that is full (1 queue, 2 waiting, 3 bytes) and its use}
+-- returns  'clock'; 'late' behind a later word, of a member that has gone, and of a fill whose claim is no more;
+--          {'?', 1 where the caller is to fill the value}; else {'ok', generation, use of the others, of each request: 0
+--          where it was taken, else the bound that is full (1 queue, 2 waiting, 3 bytes) and its use}
 local given, token = cjson.decode(ARGV[7]), ARGV[8]
--- The field of a member that uses nothing is kept so long, because a late word of it could still come, ms.
+-- The field of a member that uses nothing, or has gone, is kept so long, because a late word of it could still come, ms.
 local fillMs, idleMs, forgottenMs = 2000, 86400000, 3600000
 local packed = call('HGET', key, 'h')
 local known = packed and cmsgpack.unpack(packed)
 if known and (known[1] ~= incarnation or known[2] < (ARGV[9] or 0) + 0) then known = nil end
+
+local function noteGone()
+  for _, gone in ipairs(given.d) do call('HSET', key, 'x' .. gone, now) end
+end
 
 if operation == 'fill' then
   -- The record of a claim that was lost since, or has lapsed, may lack what was taken behind it.
@@ -28,14 +34,13 @@ if operation == 'fill' then
   for _, each in ipairs(given.w) do
     call('HSET', key, 'w' .. each[1], cmsgpack.pack({ 0, each[2], each[3], each[4], now }))
   end
-  for _, gone in ipairs(given.d) do call('HSET', key, 'x' .. gone, 1) end
+  noteGone()
   call('PEXPIRE', key, 2 * idleMs)
   return { 'ok', given.g }
 end
 
 for _, gone in ipairs(given.d) do
   if known and call('HEXISTS', key, 'w' .. gone) == 1 then known = nil end
-  if known then call('HSET', key, 'x' .. gone, 1) end
 end
 
 if not known then
@@ -46,6 +51,7 @@ if not known then
   call('PEXPIRE', key, fillMs)
   return { '?', 1 }
 end
+noteGone()
 
 local queue, waiting, bytes, said = 0, 0, 0, -1
 local fields = call('HGETALL', key)
@@ -63,6 +69,8 @@ for index = 1, #fields, 2 do
   elseif field == 'x' .. given.m then
     -- It was stopped, was declared dead, and does not know it yet. Who joined later would not know it either.
     return 'late'
+  elseif string.sub(field, 1, 1) == 'x' and fields[index + 1] + 0 < now - forgottenMs then
+    call('HDEL', key, field)
   end
 end
 -- A word that comes behind a later one, over a connection that was given up, changes nothing.

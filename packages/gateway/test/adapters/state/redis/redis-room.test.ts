@@ -14,6 +14,7 @@ import {
 } from '../../../../src/adapters/state/redis/redis-room.ts'
 import { exerciseRoom } from '../../../../src/conformance/room.ts'
 import type { Occupancy, TenantBounds } from '../../../../src/ports/tenants.ts'
+import { createVirtualClock } from '../../../../src/simulation/clock.ts'
 import { type Engine, engines, newPrefix, openRedis } from './open.ts'
 
 /** The record of a store: the use of each member, and the present generation. */
@@ -226,4 +227,29 @@ it('keeps the bound when Redis loses everything while four processes take', need
   )
   assert.ok(accepted > 100 && lost > 20)
   assert.ok(most <= queueMax, `${most} of ${queueMax} were on record at once`)
+})
+
+it('keeps the names of processes that have gone for an hour, however many die', needs('redis'), async () => {
+  const clock = createVirtualClock(1_000_000)
+  const prefix = newPrefix()
+  const redis = openRedis('redis', { prefix, clock, isVirtual: true })
+  const [known, other] = ['known', 'other'].map((member) => {
+    const room = createRedisRoom({ redis, record: createRecord(), clock, member })
+    after(() => room.close())
+    return room
+  })
+  const server = new Redis(process.env.SLUICE_TEST_REDIS ?? '')
+  after(() => server.disconnect())
+  const bounds: TenantBounds = { queueMax: 10, waitingMax: 10, bytesMax: 1_000 }
+  const namesGone = async () =>
+    (await server.hkeys(`${prefix}{T/acme}:room`)).filter((field) => field.startsWith('x')).length
+  for (let died = 0; died < 40; died += 1) {
+    known!.noteGone([`dead ${died}`])
+    await known!.take('acme', queueOf(0), bounds)
+  }
+  assert.equal(await namesGone(), 40)
+  await known!.close()
+  await clock.runUntil(clock.now() + 3_600_001)
+  await other!.take('acme', queueOf(0), bounds)
+  assert.equal(await namesGone(), 0)
 })
