@@ -27,6 +27,12 @@ const since = (parameter: string): string =>
 const countsSince = (parameter: string): string =>
   `${since(parameter)} OR status IN (1, 2, 3, 4) OR status = 5 AND due_at >= ${parameter})`
 
+/** A prepared statement fails for ever once its result has another column, as a newer version's schema may give it. */
+const wholeColumns = [
+  'id, seq, tenant, recipient, created_at, body, channel, status, due_at, attempts, fired_at, turned_at, suspects',
+  'state, owner, begun_at',
+].join()
+
 type RecipientQuery = CountedQuery & { readonly recipient: string }
 
 export function createAdmissions(db: Db, pseudonymOf: PseudonymOf, read: ReadRow): Admissions {
@@ -140,7 +146,8 @@ export function createAdmissions(db: Db, pseudonymOf: PseudonymOf, read: ReadRow
         few.length === 0
           ? []
           : await db.query<WholeRow>(
-              `SELECT * FROM whole WHERE id = ANY($1) AND ${mayHaveCome} AND ${countsSince('$2')} ORDER BY seq`,
+              `SELECT ${wholeColumns} FROM whole
+                WHERE id = ANY($1) AND ${mayHaveCome} AND ${countsSince('$2')} ORDER BY seq`,
               // Questions of one turn differ by milliseconds, and a row too many counts in no window.
               [[...new Set(few.map(({ id }) => id))], Math.min(...queries.map(({ since }) => since))],
               { name: 'counted of recipients' },

@@ -1,7 +1,8 @@
 /** The suites of every store, and of a store that several processes share, on a real PostgreSQL. */
-import { after, describe } from 'node:test'
+import assert from 'node:assert/strict'
+import { after, describe, it } from 'node:test'
 import { needs } from '../../../../../scripts/services/needs.ts'
-import { epoch, stillClock } from '../../../src/conformance/store/sample.ts'
+import { epoch, someNotification, stillClock } from '../../../src/conformance/store/sample.ts'
 import { exerciseStore } from '../../../src/conformance/store.ts'
 import { exerciseStoreMembers } from '../../../src/conformance/store-members.ts'
 import type { Store } from '../../../src/ports.ts'
@@ -38,5 +39,17 @@ describe('the store on PostgreSQL', needs('postgres'), () => {
         for (const store of stores) await store.close().catch(() => {})
       },
     }
+  })
+
+  it('reads recipients on when a gateway of a newer version has completed the schema', async () => {
+    const url = schemaUrl('newer')
+    const store = await openAt(url, stillClock(epoch))
+    after(() => store.close())
+    await store.commit({ accept: [someNotification()] })
+    const counted = () => store.counted({ tenant: 'acme', recipient: 'user-1', since: 0, limit: 1_000 })
+    assert.equal((await counted()).items.length, 1)
+    const [view] = await ask(url, "SELECT rtrim(pg_get_viewdef('whole'::regclass), ';') AS text")
+    await ask(url, `CREATE OR REPLACE VIEW whole AS SELECT w.*, 1 AS later FROM (${view!.text}) w`)
+    assert.equal((await counted()).items.length, 1)
   })
 })
