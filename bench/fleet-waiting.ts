@@ -67,9 +67,9 @@ const copies = (id: string, from: number, to: number): string => `
         replace(n.body::text, n.recipient, 'user-' || i % ${recipients})::json, n.first
       FROM sluice.notification n, generate_series(${from}, ${to}) i WHERE n.id = '${id}'
       RETURNING id, seq, tenant, recipient, shared)
-  INSERT INTO sluice.live (id, seq, tenant, recipient, channel, priority, shared, bytes, status, kind, rev, due_at, attempts)
+  INSERT INTO sluice.live (id, seq, tenant, recipient, channel, priority, shared, bytes, status, kind, rev, due_at, attempts, waits, policy)
     SELECT n.id, n.seq, n.tenant, n.recipient, l.channel, l.priority, n.shared, l.bytes, l.status, l.kind, l.rev,
-      l.due_at + (n.seq * 7919) % ${48 * hourMs}, l.attempts
+      l.due_at + (n.seq * 7919) % ${48 * hourMs}, l.attempts, l.waits, l.policy
     FROM copied n, sluice.live l WHERE l.id = '${id}';`
 const tallies = (id: string): string => `
   INSERT INTO sluice.tally (tenant, member, kind, count, bytes)

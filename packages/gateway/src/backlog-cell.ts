@@ -33,8 +33,20 @@ export interface BacklogRow extends BacklogCell {
 
 /** The part of the store's port that a start asks once, and each question where several processes share the store. */
 export interface BacklogSource {
-  /** Counts what waits, and the dead letters, by cell and second. */
-  backlog(): Promise<readonly BacklogRow[]>
+  /**
+   * Counts what waits, and the dead letters, by cell and second. With a coarseness a store may count several seconds of a
+   * cell together: then its earliest and its latest second are exact, and each other one is within a minute or an hour.
+   */
+  backlog(coarseness?: BacklogCoarseness): Promise<readonly BacklogRow[]>
+}
+
+/** Seconds of the epoch. */
+export interface BacklogCoarseness {
+  /** Instants between these two are counted by the second. */
+  readonly secondsFrom: number
+  readonly secondsUntil: number
+  /** Instants from there until then are counted by the minute, and all others by the hour. */
+  readonly minutesUntil: number
 }
 
 /** Seconds are rounded up: by the end of that second all of them have left. */

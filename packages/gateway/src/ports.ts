@@ -200,7 +200,7 @@ export interface ScanQuery {
   /** Selects notifications that were decided under another policy version than this one. */
   readonly notPolicy?: string
   readonly cursor?: string
-  /** The number of rows that a page examines: it may return fewer, even none. */
+  /** The number of rows that a page returns at most. It examines a bounded number of rows: it may return fewer, even none. */
   readonly limit: number
 }
 

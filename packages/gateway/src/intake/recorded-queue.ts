@@ -39,7 +39,8 @@ export function createRecordedQueue({ store, clock, onError }: RecordedQueueOpti
     const at = clock.monotonic()
     meanwhile = begun
     try {
-      const rows = await store.backlog()
+      // The counts by channel matter here, and no instant.
+      const rows = await store.backlog({ secondsFrom: 0, secondsUntil: 0, minutesUntil: 0 })
       for (const channel of levels.keys()) {
         const own = rows.filter((row) => row.kind === 'queued' && row.channel === channel)
         const due = own.reduce((sum, row) => sum + row.count, begun.get(channel) ?? 0)

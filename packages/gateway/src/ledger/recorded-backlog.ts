@@ -2,20 +2,24 @@
  * The backlog of several processes over one store. Each of them moves notifications that another one has accepted, so no
  * counters in memory tell the truth: what waits is counted on record when somebody asks for it, and one count serves all
  * questions of the next second. A count reads everything that waits, so it may take a tenth of the time at most: where
- * a million wait, and it takes seconds, it is that much older.
+ * a million wait, and it takes seconds, it is that much older. What is due later is counted more coarsely, so that memory
+ * holds counters for the minutes of a day and not for a million seconds.
  */
+import { secondOf } from '../backlog-cell.ts'
 import type { Clock, Store } from '../ports.ts'
 import { type Backlog, createBacklog } from './backlog.ts'
 import { noCounts } from './ledger.ts'
 
 export interface RecordedBacklogOptions {
   readonly store: Pick<Store, 'backlog' | 'tallies'>
-  readonly clock: Pick<Clock, 'monotonic'>
+  readonly clock: Pick<Clock, 'now' | 'monotonic'>
 }
 
 /** A count serves so long, ms, from its beginning; at least this many times as long as it took. */
 const freshMs = 1_000
 const restShare = 10
+/** Instants within the first time are counted by the second, those within the second by the minute, s: answers show a day. */
+const [bySecondS, byMinuteS] = [15 * 60, 25 * 3_600]
 
 /** Nothing is counted before the first `refresh`. */
 export function createRecordedBacklog({ store, clock }: RecordedBacklogOptions): Required<Backlog> {
@@ -26,7 +30,15 @@ export function createRecordedBacklog({ store, clock }: RecordedBacklogOptions):
 
   async function count(): Promise<void> {
     const beganAt = clock.monotonic()
-    const [rows, tallies] = await Promise.all([store.backlog(), store.tallies()])
+    const now = secondOf(clock.now())
+    const [rows, tallies] = await Promise.all([
+      store.backlog({
+        secondsFrom: now - bySecondS,
+        secondsUntil: now + bySecondS,
+        minutesUntil: now + byMinuteS,
+      }),
+      store.tallies(),
+    ])
     counted = createBacklog(rows)
     statuses = noCounts()
     for (const tally of tallies) statuses[tally.status] += tally.count

@@ -22,7 +22,7 @@ function setUp() {
       { tenant: 'acme', status: 'scheduled', throttled: false, count: record.rows, bytes: 0 },
     ],
   }
-  const backlog = createRecordedBacklog({ store, clock: { monotonic: () => now } })
+  const backlog = createRecordedBacklog({ store, clock: { now: () => now, monotonic: () => now } })
   return {
     record,
     backlog,

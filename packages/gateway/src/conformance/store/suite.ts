@@ -76,4 +76,28 @@ async function agreeOnBacklog(store: Store): Promise<void> {
   }
   const listed = waiting.map((each) => ({ ...backlogRowOf(each)!, count: 1 }))
   assert.deepEqual(counts(await store.backlog()), counts(listed))
+  // Everything is due earlier, later by the minute, or later by the hour.
+  for (const [secondsFrom, secondsUntil, minutesUntil] of [
+    [0, 0, 0],
+    [0, 0, Number.MAX_SAFE_INTEGER],
+    [Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER],
+  ] as const) {
+    const rows = await store.backlog({ secondsFrom, secondsUntil, minutesUntil })
+    assert.deepEqual(endsOf(rows), endsOf(listed))
+  }
+}
+
+/** The count of each cell, and its earliest and latest second, which a coarser count does not change. */
+function endsOf(rows: readonly (Omit<BacklogRow, 'count'> & { readonly count: number })[]) {
+  const ends = new Map<string, { count: number; first: number; last: number }>()
+  for (const { count, second, example: _, detail: _detail, ...cell } of rows) {
+    const key = JSON.stringify(Object.entries(cell).sort())
+    const known = ends.get(key) ?? { count: 0, first: second, last: second }
+    ends.set(key, {
+      count: known.count + count,
+      first: Math.min(known.first, second),
+      last: Math.max(known.last, second),
+    })
+  }
+  return Object.fromEntries(ends)
 }

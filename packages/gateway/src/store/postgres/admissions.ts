@@ -5,7 +5,7 @@
  */
 import type { Admission, AdmissionQuery, CountedQuery, Page } from '../../ports.ts'
 import { admissionOf } from '../admission.ts'
-import type { ReadRow, WholeRow } from './codec.ts'
+import { type ReadRow, type WholeRow, wholeOf } from './codec.ts'
 import type { Db } from './connection.ts'
 import { gatherReads } from './gathered-reads.ts'
 import type { PseudonymOf } from './pseudonyms.ts'
@@ -85,13 +85,13 @@ export function createAdmissions(db: Db, pseudonymOf: PseudonymOf, read: ReadRow
     const rows =
       within === undefined
         ? await db.query<WholeRow>(
-            `SELECT * FROM whole WHERE id = ANY($1) AND ${counts} ORDER BY created_at, id`,
+            `SELECT w.* FROM ${wholeOf('$1')} WHERE ${counts} ORDER BY created_at, id`,
             [examined, from],
           )
         : await db.query<WholeRow>(
-            `SELECT * FROM whole WHERE id = ANY($1) AND (fired_at >= $2 OR suspect_at >= $2
+            `SELECT w.* FROM ${wholeOf('$1')} WHERE (fired_at >= $2 OR suspect_at >= $2
                 OR status IN (1, 2, 3, 4) AND due_at <= $3
-                OR id = (SELECT id FROM whole WHERE id = ANY($1) AND status IN (1, 2, 3, 4) AND due_at > $3
+                OR id = (SELECT id FROM ${wholeOf('$1')} WHERE status IN (1, 2, 3, 4) AND due_at > $3
                   ORDER BY created_at, id LIMIT 1)) ORDER BY created_at, id`,
             [examined, within.from, within.to],
           )
@@ -113,7 +113,7 @@ export function createAdmissions(db: Db, pseudonymOf: PseudonymOf, read: ReadRow
     )
     const shown = entries.slice(0, limit)
     const rows = await db.query<WholeRow>(
-      `SELECT * FROM whole WHERE id = ANY($1) AND ${mayHaveCome} AND ${countsSince('$2')} ORDER BY seq`,
+      `SELECT w.* FROM ${wholeOf('$1')} WHERE ${mayHaveCome} AND ${countsSince('$2')} ORDER BY seq`,
       [shown.map(({ id }) => id), from],
     )
     return {
@@ -146,8 +146,8 @@ export function createAdmissions(db: Db, pseudonymOf: PseudonymOf, read: ReadRow
         few.length === 0
           ? []
           : await db.query<WholeRow>(
-              `SELECT ${wholeColumns} FROM whole
-                WHERE id = ANY($1) AND ${mayHaveCome} AND ${countsSince('$2')} ORDER BY seq`,
+              `SELECT ${wholeColumns} FROM ${wholeOf('$1')}
+                WHERE ${mayHaveCome} AND ${countsSince('$2')} ORDER BY seq`,
               // Questions of one turn differ by milliseconds, and a row too many counts in no window.
               [[...new Set(few.map(({ id }) => id))], Math.min(...queries.map(({ since }) => since))],
               { name: 'counted of recipients' },

@@ -8,6 +8,7 @@ import { isFinal, pendingBytesOf, pendingOf, revisionOf } from '../../model.ts'
 import type { Change, JobWork, JobWrite } from '../../ports.ts'
 import { logTextOf } from '../log-records.ts'
 import { isCountedApart, statusCodes, statusOf, throttledFlag } from '../status-codes.ts'
+import { waitsOf } from './backlog.ts'
 
 /** The fields that moves change and that have no column. */
 type State = Pick<
@@ -50,6 +51,13 @@ export interface WholeRow {
   /** The owner has the right to send it since. */
   readonly begun_at: number | null
 }
+
+/**
+ * The part of a statement that reads notifications by the ids of a parameter, as `w`. Each is read by its id: a join may be
+ * planned to read all of a table that was nearly empty when the server counted it last.
+ */
+export const wholeOf = (ids: string): string =>
+  `unnest(${ids}::text[]) k(key) CROSS JOIN LATERAL (SELECT * FROM whole WHERE whole.id = k.key OFFSET 0) w`
 
 /** Reads rows as one member sees them. */
 export type ReadRow = (row: WholeRow) => Notification
@@ -125,7 +133,7 @@ function kindOf(notification: Notification): number {
 
 /** The columns of a notification that moves change. */
 function movedColumns(notification: Notification) {
-  const { id, channel, status, dueAt, attempts, firedAt, turnedAt, suspects, digestId, timeline } =
+  const { id, channel, status, dueAt, attempts, firedAt, turnedAt, suspects, digestId, timeline, decision } =
     notification
   const last = timeline.at(-1)
   return {
@@ -141,6 +149,8 @@ function movedColumns(notification: Notification) {
     suspects,
     digest: status === 'digesting' ? (digestId ?? '') : undefined,
     cause: status === 'dead' ? last?.reason : undefined,
+    waits: waitsOf(notification),
+    policy: decision.policyVersion,
     ...(isFinal(status) ? { at: last?.at ?? notification.createdAt } : {}),
   }
 }

@@ -6,7 +6,7 @@ import { isFinal } from '../../model.ts'
 import type { DeadLetterQuery, ListQuery, Page, ScanQuery } from '../../ports.ts'
 import { isListed } from '../memory/memory-rows.ts'
 import { statusCodes } from '../status-codes.ts'
-import type { ReadRow, WholeRow } from './codec.ts'
+import { type ReadRow, type WholeRow, wholeOf } from './codec.ts'
 import type { Db } from './connection.ts'
 
 /** Rows that a page of a list examines at most: their index entries are read in about a millisecond. */
@@ -43,6 +43,27 @@ function readCursor(of: Ordered, text: string): Position {
   } catch {}
   throw new SluiceError('INVALID_REQUEST', 'The cursor is not one of this list.')
 }
+
+/** Rows that a scan of those that wait examines at most, where it selects few: some 20 ms of the server. */
+const scannedMax = 20_000
+
+interface ScannedIds {
+  readonly ids: readonly string[]
+  /** The last one examined; null at the end of the record. */
+  readonly end: string | null
+}
+
+const scanAll = `SELECT ARRAY(SELECT id FROM notification WHERE id > $1 ORDER BY id LIMIT $2) AS ids,
+  (SELECT id FROM notification WHERE id > $1 ORDER BY id OFFSET $2 - 1 LIMIT 1) AS "end"`
+
+/** Ends at $2 rows that are selected, or at $3 rows. Where a row does not know its policy, its JSON is read. */
+const scanLive = `WITH found AS MATERIALIZED (
+    SELECT id FROM (SELECT id, status, channel, policy, begun_at FROM live WHERE id > $1 ORDER BY id LIMIT $3) l
+      WHERE (status = ANY($4::int[]) OR begun_at IS NOT NULL) AND ($5::text[] IS NULL OR channel = ANY($5))
+        AND policy IS DISTINCT FROM $6 ORDER BY id LIMIT $2)
+  SELECT ARRAY(SELECT id FROM found ORDER BY id) AS ids, CASE WHEN (SELECT count(*) FROM found) < $2
+    THEN (SELECT id FROM live WHERE id > $1 ORDER BY id OFFSET $3 - 1 LIMIT 1)
+    ELSE (SELECT max(id) FROM found) END AS "end"`
 
 export interface Lists {
   notification(tenant: string, id: string): Promise<Notification | undefined>
@@ -151,8 +172,8 @@ export function createLists(db: Db, member: string, read: ReadRow): Lists {
         const part = examined.slice(from, from + 200)
         const wanted = ids === undefined ? part : part.filter(({ id }) => ids.includes(id))
         const rows = await db.query<WholeRow>(
-          `SELECT * FROM whole WHERE id = ANY($1)
-            AND ($2::int[] IS NULL OR status = ANY($2) OR begun_at IS NOT NULL)
+          `SELECT w.* FROM ${wholeOf('$1')}
+            WHERE ($2::int[] IS NULL OR status = ANY($2) OR begun_at IS NOT NULL)
             AND ($3::text IS NULL OR category = $3) AND ($4::text IS NULL OR channel = $4)`,
           [
             wanted.map(({ id }) => id),
@@ -200,21 +221,21 @@ export function createLists(db: Db, member: string, read: ReadRow): Lists {
     },
 
     async scan({ statuses, channels, notPolicy, cursor = '', limit }) {
-      // Notifications that wait are found without the ended ones.
-      const from = statuses.some(isFinal) ? 'notification' : 'live'
-      const examined = await db.query<{ id: string }>(
-        `SELECT id FROM ${from} WHERE id > $1 ORDER BY id LIMIT $2`,
-        [cursor, limit + 1],
-      )
-      const shown = examined.slice(0, limit).map(({ id }) => id)
+      const selected = [codes(statuses), channels ?? null, notPolicy ?? '']
+      // Notifications that wait are found without the ended ones, and most of them without their JSON.
+      const [found] = statuses.some(isFinal)
+        ? await db.query<ScannedIds>(scanAll, [cursor, limit])
+        : await db.query<ScannedIds>(scanLive, [cursor, limit, Math.max(limit, scannedMax), ...selected])
+      const { ids, end } = found!
+      if (ids.length === 0) return { items: [], nextCursor: end }
       const rows = await db.query<WholeRow>(
-        `SELECT * FROM whole WHERE id = ANY($1) AND (status = ANY($2::int[]) OR begun_at IS NOT NULL)
+        `SELECT w.* FROM ${wholeOf('$1')} WHERE (status = ANY($2::int[]) OR begun_at IS NOT NULL)
           AND ($3::text[] IS NULL OR channel = ANY($3))
           AND state->'decision'->>'policyVersion' IS DISTINCT FROM $4 ORDER BY id`,
-        [shown, codes(statuses), channels ?? null, notPolicy ?? ''],
+        [ids, ...selected],
       )
       const items = rows.map(read).filter(({ status }) => statuses.includes(status))
-      return { items, nextCursor: examined.length > limit ? shown.at(-1)! : null }
+      return { items, nextCursor: end }
     },
 
     async waiting(tenant, recipient, cursor, limit) {

@@ -4,14 +4,14 @@
  * call of `commit_group` (writer.ts, migrations/0002-functions.sql). Questions run beside it on a small pool. Decision
  * record 0032 says why it is so.
  */
-import { type BacklogRow, backlogRowOf } from '../../backlog-cell.ts'
-import type { Notification, SharedContent, Status } from '../../model.ts'
+import type { SharedContent, Status } from '../../model.ts'
 import type { Clock, GivenRights, Store, StoredRecipient } from '../../ports.ts'
 import { isOnRecord } from '../commit-lookup.ts'
 import { checkPaths } from '../memory/memory-rows.ts'
 import { statusCodes, statusOf } from '../status-codes.ts'
 import type { PostgresAddress } from './address.ts'
 import { createAdmissions } from './admissions.ts'
+import { createBacklogReads } from './backlog.ts'
 import { readRowsFor, type WholeRow } from './codec.ts'
 import { type Connection, connect, createReadPool, type Db } from './connection.ts'
 import { createDigestReads } from './digest-reads.ts'
@@ -47,8 +47,6 @@ export interface PostgresStoreOptions {
 /** A right to send is good for this time from the asking, ms: what forbids a call waits as long before its answer. */
 export const rightMs = 250
 const noRights: BegunRights = { begun: new Map(), servers: new Map(), holds: undefined, askedAt: 0 }
-/** Rows of the backlog that are read at once, at the start: some 20 ms. */
-const backlogPage = 5_000
 
 /**
  * Opens the store, and creates or completes its schema.
@@ -170,6 +168,7 @@ function storeOf(opened: Opened): Store {
     leftToBroker: createLeftToBroker({ db, writer, member, read }),
     ...lists,
     ...createAdmissions(db, pseudonymOf, read),
+    ...createBacklogReads(db),
     ...createDigestReads(db),
     ...createJobReads(db),
     ...createTakeover({ db, writer, member, read }),
@@ -287,21 +286,6 @@ function storeOf(opened: Opened): Store {
         }
       })
     },
-    async backlog() {
-      const cells = new Map<string, BacklogRow>()
-      for (let after: string | undefined = ''; after !== undefined; ) {
-        const rows: readonly BacklogPart[] = await db.query<BacklogPart>(backlogPart, [after, backlogPage])
-        for (const { n } of rows) {
-          const row = backlogRowOf(n)
-          if (row === undefined) continue
-          const { example: _, detail: _detail, ...cell } = row
-          const key = JSON.stringify(cell)
-          cells.set(key, { ...row, count: (cells.get(key)?.count ?? 0) + 1 })
-        }
-        after = rows.length < backlogPage ? undefined : rows.at(-1)!.id
-      }
-      return [...cells.values()]
-    },
     delivered: ({ from, to, bucketMs, categories }) =>
       db.query(
         `SELECT n.tenant, n.category, (o.fired_at / $3::bigint)::bigint AS bucket, count(*)::bigint AS count
@@ -362,21 +346,3 @@ function storeOf(opened: Opened): Store {
     },
   }
 }
-
-interface BacklogPart {
-  readonly id: string
-  readonly n: Pick<
-    Notification,
-    'id' | 'tenant' | 'channel' | 'category' | 'status' | 'dueAt' | 'decision' | 'timeline'
-  > &
-    Notification
-}
-
-/** A page of what has not ended, with the newest event of each timeline only. */
-const backlogPart = `SELECT l.id, json_strip_nulls(json_build_object('id', l.id, 'tenant', l.tenant, 'channel', l.channel,
-    'category', n.category, 'dueAt', l.due_at, 'decision',
-    json_build_object('reason', s.state->'decision'->'reason', 'limit', s.state->'decision'->'limit'),
-    'timeline', json_build_array(s.state->'timeline'->-1),
-    'status', (ARRAY['accepted','scheduled','digesting','queued','sending','dead'])[l.status + 1])) AS n
-  FROM (SELECT * FROM live WHERE id > $1 ORDER BY id LIMIT $2) l JOIN notification n USING (id)
-  CROSS JOIN LATERAL (SELECT coalesce(l.state, n.first) AS state) s ORDER BY l.id`
