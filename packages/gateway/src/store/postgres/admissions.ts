@@ -28,10 +28,24 @@ const countsSince = (parameter: string): string =>
   `${since(parameter)} OR status IN (1, 2, 3, 4) OR status = 5 AND due_at >= ${parameter})`
 
 /** A prepared statement fails for ever once its result has another column, as a newer version's schema may give it. */
-const wholeColumns = [
-  'id, seq, tenant, recipient, created_at, body, channel, status, due_at, attempts, fired_at, turned_at, suspects',
-  'state, owner, begun_at',
-].join()
+const wholeColumns = Object.keys({
+  id: true,
+  seq: true,
+  tenant: true,
+  recipient: true,
+  created_at: true,
+  body: true,
+  channel: true,
+  status: true,
+  due_at: true,
+  attempts: true,
+  fired_at: true,
+  turned_at: true,
+  suspects: true,
+  state: true,
+  owner: true,
+  begun_at: true,
+} satisfies Record<keyof WholeRow, true>).join()
 
 type RecipientQuery = CountedQuery & { readonly recipient: string }
 
