@@ -44,15 +44,16 @@ export interface FleetAccounts {
 }
 
 /**
- * Between two questions without a demand, ms: by the judge while it hears of calls, by whoever has calls under way, and by
- * a process that has nothing under way and has heard nothing lately. The judge never rests for long: the first failure is heard soon.
+ * Between two questions without a demand, ms: by the judge while it hears of calls; by whoever has calls under way or knows
+ * of a block; and by a process that has nothing to tell and has heard nothing lately. The judge never rests for long: the
+ * first failure is heard soon.
  */
 const judgeMs = 50
 const idleMs = 250
 const restMs = 1_000
 /** So long after the last news of a pool more are expected, ms. */
 const livelyMs = 500
-/** Longer than a process that has calls under way says nothing: after a birth all of them are known by then, ms. */
+/** Longer than a process that has calls under way, or knows of a block, says nothing: after a birth all is known by then, ms. */
 const coldMs = 2 * idleMs + 100
 /** After a question without an answer nothing is asked for so long, ms. */
 const pauseMs = 50
@@ -214,7 +215,9 @@ class FleetPool implements FleetRounds<FleetAccount> {
     const isLively = now - this.#newsAt < livelyMs || this.#accounts.some(({ isBroken }) => isBroken)
     // Calls in long windows wait until the judge has heard of the calls before them, and has covered more on record.
     if (this.isJudge()) return isLively || this.#accounts.some(({ long }) => long) ? judgeMs : idleMs
-    return isLively || this.#accounts.some(({ inFlight }) => inFlight > 0) ? idleMs : restMs
+    // After a loss tokens are granted when `coldMs` have passed: calls and blocks are told again before that.
+    const hasToTell = this.#accounts.some(({ inFlight, blockedUntil }) => inFlight > 0 || blockedUntil > now)
+    return isLively || hasToTell ? idleMs : restMs
   }
 
   async #ask(): Promise<void> {

@@ -76,4 +76,35 @@ describe('the questions of several processes', needs('redis'), () => {
     await rig.pass(5_000)
     assert.equal(rig.questionsOf(judge) - before, 100)
   })
+
+  it('tell of a block before a lost state grants tokens, also where the judge has died', async () => {
+    const rig = openAccountRig('redis', {
+      windows: [],
+      concurrencyMax: 10,
+      breaker: { inARow: 3, coolDownMs: 5_000 },
+    })
+    const [judge, caller, other] = [rig.join(), rig.join(), rig.join()]
+    for (const state of [judge, caller, other]) state.listen({ tokens: () => {}, verdicts: () => {} })
+    const isFree = (state: AccountState) => state.freeAt(rig.now(), 0, false) === rig.now()
+    await rig.pass(5_000)
+    rig.kill(judge)
+    while (!isFree(caller)) await rig.pass(1)
+    // The other one has just asked, and rests.
+    const asked = rig.questionsOf(other)
+    while (rig.questionsOf(other) === asked) await rig.pass(1)
+    while (!isFree(caller)) await rig.pass(1)
+    const takenAt = caller.take(rig.now())
+    const blocked: SendResult = { outcome: 'rate_limited', retryAfter: '60', detail: '429' }
+    caller.answered({ takenAt, leftAt: undefined }, rig.now(), blocked)
+    caller.judge(rig.now(), blocked, 1, false)
+    caller.end(takenAt)
+    await rig.pass(800)
+    await rig.lose()
+    const calls: number[] = []
+    for (let ms = 0; ms < 5_000; ms += 1) {
+      if (isFree(other)) calls.push(ms)
+      await rig.pass(1)
+    }
+    assert.deepEqual(calls, [])
+  })
 })

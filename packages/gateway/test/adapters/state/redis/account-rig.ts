@@ -6,7 +6,7 @@ import { defaultBreakerPolicy } from '../../../../src/delivery/accounts/breaker.
 import { createFleetAccounts, type FleetAccounts } from '../../../../src/delivery/accounts/fleet-accounts.ts'
 import type { AccountState } from '../../../../src/ports/accounts.ts'
 import { createVirtualClock } from '../../../../src/simulation/clock.ts'
-import { type Engine, newPrefix, openRedis } from './open.ts'
+import { type Engine, newPrefix, openAdmin, openRedis } from './open.ts'
 
 /** Time stands while a question is under way. */
 export function openAccountRig(engine: Engine, { windows, concurrencyMax, breaker }: AccountTerms) {
@@ -25,6 +25,12 @@ export function openAccountRig(engine: Engine, { windows, concurrencyMax, breake
     kill(state: AccountState) {
       dead.add(state)
       opened.delete(state)
+    },
+    /** Loses everything that is in Redis. */
+    async lose() {
+      const admin = await openAdmin(engine)
+      await admin.remove(`${prefix}{a/email/test}`)
+      admin.close()
     },
     /** Returns how many questions a process has asked. */
     questionsOf: (state: AccountState) => questions.get(state) ?? 0,
