@@ -184,6 +184,8 @@ export interface BacklogReports {
    * Absent where this process counts every change itself. Rejects with STORE_UNAVAILABLE.
    */
   refresh?(): Promise<void>
+  /** The same for the dead letters alone: where there are none, nothing else is read, however many wait. */
+  refreshDead?(): Promise<void>
   report(query: BacklogQuery): BacklogReport
   deadLetters(filter: BacklogFilter): readonly DeadGroup[]
 }

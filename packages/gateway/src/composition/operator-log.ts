@@ -21,7 +21,7 @@ export function startOperatorLog(
     clock,
     deadLetters() {
       // Where the store has to be asked, the next look sees what is counted now.
-      record.backlog.refresh?.().catch(() => undefined)
+      record.backlog.refreshDead?.().catch(() => undefined)
       return record.backlog.totals(clock.now()).dead
     },
     disk: () => (kind === 'postgres' || path === ':memory:' ? undefined : diskUse(path)),

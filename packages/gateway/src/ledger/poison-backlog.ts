@@ -30,15 +30,23 @@ export function withPoison(backlog: Backlog, { intake, clock }: PoisonBacklogOpt
 
   const sum = (rows: readonly PoisonCount[]): number => rows.reduce((total, row) => total + row.count, 0)
 
+  async function refreshPoison(): Promise<void> {
+    if (clock.monotonic() < freshUntil) return
+    counting ??= count().finally(() => {
+      counting = undefined
+    })
+    await counting
+  }
+
   return {
     ...backlog,
     async refresh() {
       await backlog.refresh?.()
-      if (clock.monotonic() < freshUntil) return
-      counting ??= count().finally(() => {
-        counting = undefined
-      })
-      await counting
+      await refreshPoison()
+    },
+    async refreshDead() {
+      await backlog.refreshDead?.()
+      await refreshPoison()
     },
     totals(now) {
       const totals = backlog.totals(now)

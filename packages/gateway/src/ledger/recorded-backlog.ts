@@ -27,6 +27,7 @@ export function createRecordedBacklog({ store, clock }: RecordedBacklogOptions):
   let statuses = noCounts()
   let freshUntil = Number.NEGATIVE_INFINITY
   let counting: Promise<void> | undefined
+  let hasDead = false
 
   async function count(): Promise<void> {
     const beganAt = clock.monotonic()
@@ -42,21 +43,32 @@ export function createRecordedBacklog({ store, clock }: RecordedBacklogOptions):
     counted = createBacklog(rows)
     statuses = noCounts()
     for (const tally of tallies) statuses[tally.status] += tally.count
+    hasDead = statuses.dead > 0
     freshUntil = beganAt + Math.max(freshMs, restShare * (clock.monotonic() - beganAt))
+  }
+
+  async function refresh(): Promise<void> {
+    if (clock.monotonic() < freshUntil) return
+    counting ??= count().finally(() => {
+      counting = undefined
+    })
+    await counting
   }
 
   return {
     // The record counts.
     count() {},
-    async refresh() {
-      if (clock.monotonic() < freshUntil) return
-      counting ??= count().finally(() => {
-        counting = undefined
-      })
-      await counting
+    refresh,
+    async refreshDead() {
+      const tallies = await store.tallies()
+      hasDead = tallies.some(({ status, count }) => status === 'dead' && count > 0)
+      if (hasDead) await refresh()
     },
     statuses: () => statuses,
-    totals: (now) => counted.totals(now),
+    totals(now) {
+      const totals = counted.totals(now)
+      return hasDead ? totals : { ...totals, dead: [] }
+    },
     report: (query) => counted.report(query),
     deadLetters: (filter) => counted.deadLetters(filter),
   }

@@ -8,18 +8,22 @@ import type { Tally } from '../../src/ports.ts'
 
 function setUp() {
   let now = 1_000
-  const record = { rows: 0, tookMs: 0, counts: 0, isAway: false }
+  const record = { rows: 0, dead: 0, tookMs: 0, counts: 0, isAway: false }
   const store = {
     async backlog() {
       record.counts += 1
       await Promise.resolve()
       now += record.tookMs
       if (record.isAway) throw new SluiceError('STORE_UNAVAILABLE', 'Gone.', { retryAfterMs: 1_000 })
-      const cell = { tenant: 'acme', channel: 'email', category: 'product', kind: 'waiting' } as const
-      return record.rows === 0 ? [] : [{ ...cell, second: 9, count: record.rows, example: 'a' }]
+      const cell = { tenant: 'acme', channel: 'email', category: 'product', second: 9, example: 'a' } as const
+      return [
+        { ...cell, kind: 'waiting', count: record.rows } as const,
+        { ...cell, kind: 'dead', reason: 'shed', count: record.dead } as const,
+      ].filter(({ count }) => count > 0)
     },
     tallies: async (): Promise<readonly Tally[]> => [
       { tenant: 'acme', status: 'scheduled', throttled: false, count: record.rows, bytes: 0 },
+      { tenant: 'acme', status: 'dead', throttled: false, count: record.dead, bytes: 0 },
     ],
   }
   const backlog = createRecordedBacklog({ store, clock: { now: () => now, monotonic: () => now } })
@@ -81,4 +85,22 @@ test('a question is refused while the record cannot be counted, and the next one
   await assert.rejects(told, { code: 'STORE_UNAVAILABLE' })
   record.isAway = false
   assert.equal(await told(), 2)
+})
+
+test('a question about dead letters counts nothing on record where the states have none', async () => {
+  const { record, backlog, pass } = setUp()
+  const dead = async (): Promise<number | undefined> => {
+    await backlog.refreshDead()
+    pass(1_000)
+    return backlog.totals(0).dead[0]?.count
+  }
+  record.rows = 1_000_000
+  assert.equal(await dead(), undefined)
+  assert.equal(record.counts, 0)
+  record.dead = 2
+  assert.equal(await dead(), 2)
+  assert.equal(record.counts, 1)
+  record.dead = 0
+  assert.equal(await dead(), undefined)
+  assert.equal(record.counts, 1)
 })
