@@ -155,14 +155,20 @@ function movedColumns(notification: Notification) {
   }
 }
 
+/** A row of a group, and the JSON values that are only kept: each is one line of the group's texts. */
+interface KeptRow {
+  readonly row: object
+  readonly texts: readonly string[]
+}
+
 /** The version of a notification that a move or a right was computed from. */
 export function versionOf({ id, status, dueAt, attempts, ...of }: Notification) {
   return { id, status: statusCodes[status], rev: revisionOf(of), due_at: dueAt, attempts }
 }
 
-function acceptedRow(notification: Notification) {
+function acceptedRow(notification: Notification): KeptRow {
   const { tenant, to, category, priority, job, shared, createdAt, bytes = 0 } = notification
-  return {
+  const row = {
     ...movedColumns(notification),
     tenant,
     recipient: to.id,
@@ -172,12 +178,16 @@ function acceptedRow(notification: Notification) {
     shared: shared?.id,
     created_at: createdAt,
     bytes,
-    body: bodyOf(notification),
-    first: stateOf(notification),
   }
+  return { row, texts: [JSON.stringify(bodyOf(notification)), JSON.stringify(stateOf(notification))] }
 }
 
-const movedRow = ({ after }: Move) => ({ ...movedColumns(after), state: stateOf(after) })
+/** A notification that ends with the decision it had before is written without it: the record has it. */
+function movedRow({ before, after }: Move): KeptRow {
+  const { decision, ...state } = stateOf(after)
+  const isKnown = isFinal(after.status) && decision === before.decision
+  return { row: movedColumns(after), texts: [JSON.stringify(isKnown ? state : { decision, ...state })] }
+}
 
 /** The version that a move was computed from. */
 function movedVersion({ before }: Move) {
@@ -228,10 +238,10 @@ function plainWork({ message, recipients }: JobWork): JobWork {
 
 /** One change of a group: rows for each kind of write, without the place of the change in the group. */
 export interface EncodedChange {
-  readonly accept: readonly object[]
+  readonly accept: readonly KeptRow[]
   /** The ids of those that it accepts. */
   readonly ids: readonly object[]
-  readonly moves: readonly object[]
+  readonly moves: readonly KeptRow[]
   /** The versions that its moves were computed from. */
   readonly versions: readonly object[]
   readonly digests: readonly object[]
@@ -320,8 +330,23 @@ export function encodeChange(change: Change, isLogged = false): EncodedChange {
   }
 }
 
-/** The JSON of a group: each row bears the place of its change. */
-export function groupJson(changes: readonly EncodedChange[]): string {
+export interface EncodedGroup {
+  /** Each row bears the place of its change. */
+  readonly json: string
+  /** The values that are only kept, one a line: JSON has no line breaks. A row names its first line, from 1 on. */
+  readonly texts: string
+}
+
+export function encodeGroup(changes: readonly EncodedChange[]): EncodedGroup {
+  const lines: string[] = []
+  const kept = (rowsOf: (change: EncodedChange) => readonly KeptRow[]) =>
+    placed((change) =>
+      rowsOf(change).map(({ row, texts }) => {
+        const t = lines.length + 1
+        lines.push(...texts)
+        return { ...row, t }
+      }),
+    )
   const placed = (rowsOf: (change: EncodedChange) => readonly object[]): readonly object[] | undefined => {
     const rows = changes.flatMap((change, c) => rowsOf(change).map((row) => ({ c, ...row })))
     return rows.length === 0 ? undefined : rows
@@ -337,10 +362,10 @@ export function groupJson(changes: readonly EncodedChange[]): string {
   ]
   const rest = Object.fromEntries(kinds.map((kind) => [kind, placed(({ rest }) => rest[kind] ?? [])]))
   const hasRest = Object.values(rest).some((rows) => rows !== undefined)
-  return JSON.stringify({
-    accept: placed(({ accept }) => accept),
+  const json = JSON.stringify({
+    accept: kept(({ accept }) => accept),
     ids: placed(({ ids }) => ids),
-    moves: placed(({ moves }) => moves),
+    moves: kept(({ moves }) => moves),
     versions: placed(({ versions }) => versions),
     digests: placed(({ digests }) => digests),
     generations: placed(({ generations }) => generations),
@@ -348,6 +373,7 @@ export function groupJson(changes: readonly EncodedChange[]): string {
     delivered: placed(({ delivered }) => delivered),
     ...(hasRest ? { rest } : {}),
   })
+  return { json, texts: lines.join('\n') }
 }
 
 /** A notification without the person and the content: only what limits select and count by, and the counts. */

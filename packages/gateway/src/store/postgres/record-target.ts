@@ -6,7 +6,7 @@ import { SluiceError } from '../../errors.ts'
 import { joinedText, textOf } from '../log-records.ts'
 import type { EntryPage, RecordTarget } from '../move.ts'
 import type { PostgresAddress } from './address.ts'
-import { type EncodedChange, encodeChange, groupJson } from './codec.ts'
+import { type EncodedChange, encodeChange, encodeGroup } from './codec.ts'
 import { type Connection, connect, type Db } from './connection.ts'
 import { feedbackRow, sentRow, writeFeedback, writeSent, writeWaiting } from './feedback.ts'
 import { poisonRow, positionRow, writePoison, writePositions } from './intake.ts'
@@ -99,9 +99,10 @@ function targetOf(connection: Connection, address: PostgresAddress, version: str
   }
 
   async function writeGroup(changes: readonly EncodedChange[]): Promise<void> {
+    const { json, texts } = encodeGroup(changes)
     const [row] = await db.query<{ conflicts: readonly { kind: string; key: string }[] }>(
-      'SELECT to_json(commit_group($1, $2, $3, $4)) AS conflicts',
-      [member, epoch, Number.MIN_SAFE_INTEGER, groupJson(changes)],
+      'SELECT to_json(commit_group($1, $2, $3, $4, $5)) AS conflicts',
+      [member, epoch, Number.MIN_SAFE_INTEGER, json, texts],
       { name: 'move' },
     )
     const [conflict] = row!.conflicts

@@ -8,7 +8,7 @@ import { SluiceError } from '../../errors.ts'
 import type { Notification } from '../../model.ts'
 import type { Change, Clock, CommitResult, Conflict } from '../../ports.ts'
 import type { PostgresAddress } from './address.ts'
-import { type EncodedChange, encodeChange, groupJson, versionOf } from './codec.ts'
+import { type EncodedChange, encodeChange, encodeGroup, versionOf } from './codec.ts'
 import { type Connection, connect, type Db } from './connection.ts'
 import { takeGroup, touchedBy } from './group.ts'
 import { lockStore } from './member.ts'
@@ -204,7 +204,7 @@ export function createWriter(options: WriterOptions): Writer {
     asked: readonly WaitingRights[],
     isSent: { yes: boolean },
   ): Promise<BegunRights & { readonly conflicts: readonly (Conflict & { readonly c: number })[] }> {
-    const own = groupJson(group.map(({ encoded }) => encoded))
+    const own = encodeGroup(group.map(({ encoded }) => encoded))
     const versions = JSON.stringify(asked.flatMap((each) => each.versions))
     for (let tries = 1; ; tries += 1) {
       const { epoch, query } = await connected()
@@ -213,7 +213,7 @@ export function createWriter(options: WriterOptions): Writer {
       isSent.yes = true
       const askedAt = clock.monotonic()
       try {
-        const commits = group.length > 0 ? `to_json(${commitGroup}($1, $2, $3, $4))` : "'[]'::json"
+        const commits = group.length > 0 ? `to_json(${commitGroup}($1, $2, $3, $4, $7))` : "'[]'::json"
         const begins = asked.length > 0 ? 'begin_sending($1, $2, $5, $6)' : "'[]'::json"
         // A server that is registered behind this snapshot is filled when rights from before it have ended.
         const servers =
@@ -232,8 +232,8 @@ export function createWriter(options: WriterOptions): Writer {
           holds: string | null
         }>(
           `SELECT ${commits} AS conflicts, ${begins} AS begun, ${servers} AS servers, ${holds} AS holds
-            FROM (VALUES ($1::bigint, $2::int, $3::bigint, $4::json, $5::bigint, $6::json)) v`,
-          [member, epoch, claimed, own, clock.now(), versions],
+            FROM (VALUES ($1::bigint, $2::int, $3::bigint, $4::json, $5::bigint, $6::json, $7::text)) v`,
+          [member, epoch, claimed, own.json, clock.now(), versions, own.texts],
           { name: `write ${group.length > 0} ${asked.length > 0}` },
         )
         return {

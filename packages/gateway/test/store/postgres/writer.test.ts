@@ -1,9 +1,10 @@
-/** The writing connection of a process over PostgreSQL: which changes share a transaction. */
+/** The writing connection of a process over PostgreSQL: which changes share a transaction, and what they write. */
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { needs } from '../../../../../scripts/services/needs.ts'
 import { someNotification, stillClock } from '../../../src/conformance/store/sample.ts'
+import { advance, type Notification } from '../../../src/model.ts'
 import { ask, dropSchemas, openAt, schemaUrl } from './database.ts'
 
 describe('the writer of a store on PostgreSQL', needs('postgres'), () => {
@@ -27,5 +28,83 @@ describe('the writer of a store on PostgreSQL', needs('postgres'), () => {
     const [a, b, c] = rows.map(({ xmin }) => xmin)
     assert.notEqual(a, b)
     assert.equal(b, c)
+  })
+
+  test('a decision is written once more only where it has changed since the acceptance', async (t) => {
+    const url = schemaUrl('decisions')
+    const now = Date.now()
+    const store = await openAt(url, stillClock(now))
+    t.after(() => store.close())
+    const accepted = ['a', 'b', 'c'].map((id) => someNotification({ id, status: 'scheduled' }))
+    await store.commit({ accept: accepted })
+    const [a, b, c] = accepted as [Notification, Notification, Notification]
+    const other = { outcome: 'fallback', policyVersion: 'p2', rules: [] } as const
+    const queued = advance(b, [{ at: now, status: 'queued' }], { decision: other })
+    await store.commit({ moves: [queued] })
+    const ended = [
+      advance(a, [{ at: now, status: 'expired' }]),
+      advance(queued.after, [{ at: now, status: 'expired' }]),
+      advance(c, [{ at: now, status: 'expired' }], { decision: other }),
+    ]
+    await store.commit({ moves: ended })
+    assert.deepEqual(
+      await ask(url, "SELECT id, state->'decision'->>'policyVersion' AS policy FROM outcome ORDER BY id"),
+      [
+        { id: 'a', policy: null },
+        { id: 'b', policy: 'p2' },
+        { id: 'c', policy: 'p2' },
+      ],
+    )
+    for (const { after } of ended) assert.deepEqual(await store.notification(after.tenant, after.id), after)
+  })
+
+  test('rights of a whole group are updates in place', async (t) => {
+    const url = schemaUrl('rights')
+    const now = Date.now()
+    const store = await openAt(url, stillClock(now))
+    t.after(() => store.close())
+    // From then on what is due is held by the process that accepts it.
+    await store.claimDue(now, 10)
+    const accepted = Array.from({ length: 200 }, () => someNotification({ createdAt: now, status: 'queued' }))
+    await store.commit({ accept: accepted })
+    const pages = () =>
+      ask(url, 'SELECT id, (ctid::text::point)[0] AS page, begun_at IS NULL AS is_new FROM live')
+    const before = new Map((await pages()).map(({ id, page }) => [id, page]))
+    await store.begin(accepted.map((notification) => ({ notification })))
+    const after = await pages()
+    assert.ok(after.length === 200 && after.every(({ is_new }) => !is_new))
+    assert.deepEqual(
+      after.filter(({ id, page }) => before.get(id) !== page),
+      [],
+    )
+  })
+
+  test('a process of the version before writes to the schema, and is read', async (t) => {
+    const url = schemaUrl('older')
+    const now = Date.now()
+    const store = await openAt(url, stillClock(now))
+    t.after(() => store.close())
+    const { to, category, priority, content, module, fingerprint, createdAt, decision, timeline, ...of } =
+      someNotification({ id: 'older', status: 'scheduled' })
+    const columns = { id: of.id, channel: of.channel, attempts: 0, due_at: of.dueAt, c: 0 }
+    const [member] = await ask(url, 'SELECT id, epoch FROM member')
+    const write = (group: object) =>
+      ask(
+        url,
+        `SELECT to_json(commit_group(${member!.id}, ${member!.epoch}, 0, $json$${JSON.stringify(group)}$json$)) AS conflicts`,
+      )
+    const row = { ...columns, status: 1, kind: 2, rev: 2, tenant: of.tenant, recipient: to.id, bytes: 0 }
+    const body = { to, category, priority, content, module, fingerprint, createdAt }
+    const accept = [
+      { ...row, category, priority, created_at: createdAt, body, first: { decision, timeline } },
+    ]
+    assert.deepEqual(await write({ accept }), [{ conflicts: [] }])
+    const ended = [...timeline, { at: now, status: 'expired' } as const]
+    const was = { b_status: 1, b_rev: 2, b_due_at: of.dueAt, b_attempts: 0 }
+    const moved = { ...columns, ...was, status: 11, kind: 22, rev: 3, at: now }
+    const moves = [{ ...moved, state: { decision, timeline: ended } }]
+    assert.deepEqual(await write({ moves }), [{ conflicts: [] }])
+    const read = await store.notification(of.tenant, of.id)
+    assert.deepEqual([read?.status, read?.decision, read?.timeline], ['expired', decision, ended])
   })
 })
