@@ -20,6 +20,7 @@ import {
 } from './fleet.ts'
 import { createSimBus, openFleetProcess } from './fleet-process.ts'
 import { engineSpans, type FleetSettings, fleetSettingsOf } from './fleet-settings.ts'
+import { endMemoryWatch } from './memory-watch.ts'
 import { createFleetOracles } from './oracles.ts'
 import { createProber } from './probes.ts'
 import { type Machine, SimProcess } from './process.ts'
@@ -193,6 +194,7 @@ export async function runGateways(seed: number, options: FleetRunOptions): Promi
   plan('fail-over', engines.failOvers, ({ lostMs, deposedMs }) => server.failOver(lostMs, deposedMs))
   plan('crash', engines.crashes, ({ downMs }) => record.crash(downMs))
 
+  endMemoryWatch()
   const removeTimers = installTimers()
   const offRejection = onRejection(world)
   try {

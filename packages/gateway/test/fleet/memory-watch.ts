@@ -1,6 +1,6 @@
 /**
- * Watches the maps and sets that the gateway makes. It is imported before the gateway: from then on each construction by
- * a source of the gateway is noted with its place, and can be looked through while it is alive. What a closure alone
+ * Watches the maps and sets that the gateway makes. It is imported before the gateway; while it is watched, each construction by a source of the gateway is
+ * noted with its place, and can be looked through while it is alive. What a closure alone
  * holds, or an array outside all maps, is not seen.
  */
 import { readdirSync, readFileSync } from 'node:fs'
@@ -80,18 +80,23 @@ function callSites(): readonly NodeJS.CallSite[] {
   return stack
 }
 
-globalThis.Map = watched(Map)
-globalThis.Set = watched(Set)
+/** Put back behind a run, since each use of a proxy costs ten times that of a map. */
+const unwatched = { Map, Set }
+const proxies = { Map: watched(Map), Set: watched(Set) }
+// Sources that are loaded from here on derive their own kinds of maps from them.
+Object.assign(globalThis, proxies)
 setFlagsFromString('--expose-gc')
 const collect = runInNewContext('gc') as () => void
 
 /** Forgets what was made before: by a process that has ended, or by an earlier run. */
 export function watchMemory(): void {
   made = []
+  Object.assign(globalThis, proxies)
 }
 
 export function endMemoryWatch(): void {
   made = undefined
+  Object.assign(globalThis, unwatched)
 }
 
 /** Collects garbage, and finds the ids for which this is true in the maps and sets that are left, one of each name. */

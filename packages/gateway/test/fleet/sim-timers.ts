@@ -31,7 +31,7 @@ class VirtualTimer {
 
 /** Puts the timers of processes on virtual time; the returned function gives Node's own back. */
 export function installTimers(): () => void {
-  const own = { setTimeout, setInterval, clearTimeout, clearInterval }
+  const own = { setTimeout, setInterval, setImmediate, clearTimeout, clearInterval }
 
   function virtual(every: boolean, native: typeof setTimeout) {
     return (callback: (...args: unknown[]) => void, ms = 1, ...args: unknown[]): unknown => {
@@ -61,6 +61,12 @@ export function installTimers(): () => void {
   Object.assign(globalThis, {
     setTimeout: virtual(false, own.setTimeout),
     setInterval: virtual(true, own.setInterval as typeof setTimeout),
+    setImmediate(callback: (...args: unknown[]) => void, ...args: unknown[]): unknown {
+      const process = running.getStore()
+      if (process === undefined) return own.setImmediate(callback, ...args)
+      process.world.inTurn(() => runIn(process, () => callback(...args)))
+      return new VirtualTimer()
+    },
     clearTimeout: clear(own.clearTimeout),
     clearInterval: clear(own.clearInterval),
   })

@@ -27,6 +27,8 @@ export interface World {
   now(): number
   at(instant: number, callback: () => void): () => void
   soon(callback: () => void): void
+  /** Calls back in a turn of the event loop, as `setImmediate` does: behind those that were set before. */
+  inTurn(callback: () => void): void
   run(untilMs: number): Promise<void>
   /** Lets the run wait for an answer of an engine outside of it: it arrives at the instant of its question. */
   outside<T>(work: Promise<T>): Promise<T>
@@ -48,6 +50,9 @@ export interface World {
 const eventsMax = 500_000
 /** Violations that one run keeps: the first say what is wrong. */
 const violationsMax = 20
+/** Immediates that are set at once. */
+const turnsAtOnce = 64
+const realImmediate = setImmediate
 
 export function createWorld(seed: number, start: number, isVerbose: boolean): World {
   const events = new Heap<{ callback: (() => void) | undefined }>()
@@ -69,30 +74,61 @@ export function createWorld(seed: number, start: number, isVerbose: boolean): Wo
     }
   }
 
+  /** Work for the turns to come, oldest first, one a turn. */
+  const turns: (() => void)[] = []
+  let turnsSet = 0
+  const turn = (): void => {
+    turnsSet -= 1
+    turns.shift()?.()
+    if (turnsSet === 0 && turns.length > 0) setTurns()
+  }
+
+  /** Sets many immediates at once: promises continue behind each, and one turn of the event loop serves them all. */
+  function setTurns(): void {
+    turnsSet = turnsAtOnce
+    for (let index = 0; index < turnsAtOnce; index += 1) realImmediate(turn)
+  }
+
+  function inTurn(work: () => void): void {
+    turns.push(work)
+    if (turnsSet === 0) setTurns()
+  }
+
   /** Runs one event after the other; as in Node, whatever a callback resolves continues before the next callback. */
-  async function run(until: number): Promise<void> {
-    await turns()
-    while (events.leastKey !== undefined && events.leastKey <= until) {
-      now = events.leastKey
+  function run(until: number): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    function next(): void {
+      if (asked > 0) {
+        onAnswered = () => inTurn(next)
+        return
+      }
+      try {
+        if (runNext(until)) resolve()
+        else inTurn(next)
+      } catch (error) {
+        reject(error)
+      }
+    }
+    inTurn(next)
+    return promise
+  }
+
+  /** Runs the next event up to an instant; answers true where there is none. */
+  function runNext(until: number): boolean {
+    for (;;) {
+      const { leastKey } = events
+      if (leastKey === undefined || leastKey > until) {
+        now = Math.max(now, until)
+        return true
+      }
+      now = leastKey
       ran += 1
       if (ran === eventsMax) world.violate('program', `it does not come to rest: ${eventsMax} events`)
-      if (ran >= eventsMax) return
+      if (ran >= eventsMax) return true
       const { callback } = events.pop()!
       if (callback === undefined) continue
       callback()
-      await turns()
-    }
-    now = Math.max(now, until)
-  }
-
-  /** Waits until nothing continues any more, and every question outside of the run has been answered. */
-  async function turns(): Promise<void> {
-    await turn()
-    while (asked > 0) {
-      await new Promise<void>((resolve) => {
-        onAnswered = resolve
-      })
-      await turn()
+      return false
     }
   }
 
@@ -100,7 +136,9 @@ export function createWorld(seed: number, start: number, isVerbose: boolean): Wo
     asked += 1
     const answered = (): void => {
       asked -= 1
-      if (asked === 0) onAnswered()
+      if (asked > 0) return
+      onAnswered()
+      onAnswered = () => {}
     }
     work.then(answered, answered)
     return work
@@ -114,6 +152,7 @@ export function createWorld(seed: number, start: number, isVerbose: boolean): Wo
     now: () => now,
     at,
     soon: (callback) => void at(now, callback),
+    inTurn,
     run: (untilMs) => run(start + untilMs),
     outside,
     draw,
@@ -130,9 +169,6 @@ export function createWorld(seed: number, start: number, isVerbose: boolean): Wo
   }
   return world
 }
-
-/** Waits one turn of the real event loop: when it ends, every promise that could continue has continued. */
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 /** FNV-1a over the key, begun from the seed, and the finish of MurmurHash3: 32 bits that depend on every character. */
 export function drawOf(seed: number, key: string): number {
