@@ -317,12 +317,24 @@ const stateExceptions = {
 } as const
 const queueDirect = ['giveBack', 'pull', 'subscribe', 'size', 'critical', 'oldest', 'takeOverdue', 'close']
 
+/** Configurations of the run at hand, by their policy: most processes of a run have the same. */
+const configurations = new WeakMap<Settings, Map<string, Config>>()
+
 export function configured(settings: Settings, process: number): Config {
+  const policy = stringify(policyOf(settings, process))
+  const known = configurations.get(settings) ?? new Map<string, Config>()
+  configurations.set(settings, known)
+  const config = known.get(policy) ?? read(stringify(configOf(settings)), policy)
+  known.set(policy, config)
+  return config
+}
+
+function read(sluice: string, policy: string): Config {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-fleet-'))
   try {
     const path = join(folder, 'sluice.yaml')
-    writeFileSync(path, stringify(configOf(settings)))
-    writeFileSync(join(folder, 'policy.yaml'), stringify(policyOf(settings, process)))
+    writeFileSync(path, sluice)
+    writeFileSync(join(folder, 'policy.yaml'), policy)
     const config = loadConfig({ path, env: {}, cwd: folder })
     // The pools of all other channels are the default ones of the sandbox.
     return {

@@ -138,6 +138,8 @@ function run(seed: number, options: RunOptions = {}, of = gateways): Promise<Run
 }
 
 async function work(): Promise<void> {
+  // Errors are common here, and each takes its stack; `--seed` shows it.
+  Error.stackTraceLimit = 0
   const stride = Number(values.stride)
   for (let seed = from; seed < from + Number(values.seeds) * stride; seed += stride) {
     if (values.focus !== undefined && focusOf(seed) !== values.focus) continue

@@ -1,7 +1,7 @@
 /**
- * Watches the maps and sets that the gateway makes. It is imported before the gateway; while it is watched, each construction by a source of the gateway is
- * noted with its place, and can be looked through while it is alive. What a closure alone
- * holds, or an array outside all maps, is not seen.
+ * Watches the maps and sets that the gateway makes. It is imported before the gateway; while it is watched, each
+ * construction by a source of the gateway is noted with its place, and can be looked through while it is alive. What a
+ * closure alone holds, or an array outside all maps, is not seen.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -9,7 +9,7 @@ import type { Reply } from '../../src/adapters/state/redis/redis-server.ts'
 import { encodeJson } from '../lua/lua-json.ts'
 import { bytesOf, unpacked } from '../lua/lua-packing.ts'
 import { one, Packed } from '../lua/lua-values.ts'
-import type { Keys } from '../lua/redis-commands.ts'
+import { Hash, type Keys } from '../lua/redis-commands.ts'
 import { createScriptServer, openRedisScriptServer, type ScriptServer } from './script-servers.ts'
 
 export interface TwinScripts extends ScriptServer {
@@ -60,15 +60,15 @@ export async function openTwinScripts(url: string): Promise<TwinScripts> {
         await assertSame(await raw<Buffer>('GET', key), value, key)
         continue
       }
-      const isHash = [...value.values()].every((each) => typeof each !== 'number')
+      const isHash = value instanceof Hash
       const flat = await raw<Buffer[]>(
         ...(isHash ? ['HGETALL', key] : ['ZRANGE', key, '0', '-1', 'WITHSCORES']),
       )
       const found = new Map(
         flat.flatMap((each, index) => (index % 2 === 0 ? [[each.toString('latin1'), flat[index + 1]!]] : [])),
       )
-      assert.deepEqual([...found.keys()].sort(), [...value.keys()].sort(), key)
-      for (const [member, each] of value) {
+      assert.deepEqual([...found.keys()].sort(), [...value.members.keys()].sort(), key)
+      for (const [member, each] of value.members) {
         const own = found.get(member)
         if (typeof each === 'number') assert.equal(Number(String(own).replace('inf', 'Infinity')), each)
         else await assertSame(own, each, `${key} ${member}`)

@@ -9,20 +9,28 @@ const sparseMin = 10
 /** The value that cjson makes of `null`: no other value of Lua is equal to it. */
 export const nullValue: LuaValue = () => undefined
 
+type BytesOf = (text: string) => string
+
 export function decodeJson(text: string): LuaValue {
   // A text of bytes is read as they are, unless escapes name characters of several bytes.
-  if (!text.includes('\\u')) return fromJson(JSON.parse(text) as Json, (each) => each)
+  if (!text.includes('\\u')) return fromJson(JSON.parse(text) as Json)
   const parsed = JSON.parse(Buffer.from(text, 'latin1').toString()) as Json
   return fromJson(parsed, (each) => Buffer.from(each).toString('latin1'))
 }
 
-function fromJson(value: Json, bytesOf: (text: string) => string): LuaValue {
-  if (typeof value === 'string') return bytesOf(value)
+function fromJson(value: Json, bytesOf?: BytesOf): LuaValue {
+  if (typeof value === 'string') return bytesOf === undefined ? value : bytesOf(value)
   if (value === null) return nullValue
   if (typeof value !== 'object') return value
-  if (Array.isArray(value)) return new LuaTable(value.map((each: Json) => fromJson(each, bytesOf)))
+  if (Array.isArray(value)) {
+    const list = value as (Json | LuaValue)[]
+    for (let index = 0; index < list.length; index += 1)
+      if (typeof list[index] !== 'number') list[index] = fromJson(list[index] as Json, bytesOf)
+    return new LuaTable(list as LuaValue[])
+  }
   const map = new Map<LuaValue, LuaValue>()
-  for (const [name, each] of Object.entries(value)) map.set(bytesOf(name), fromJson(each, bytesOf))
+  for (const [name, each] of Object.entries(value))
+    map.set(bytesOf === undefined ? name : bytesOf(name), fromJson(each, bytesOf))
   return new LuaTable([], map)
 }
 
@@ -50,6 +58,8 @@ export function encodeJson(value: LuaValue): string {
   if (typeof value === 'boolean') return String(value)
   if (!(value instanceof LuaTable) || value instanceof Packed)
     throw new LuaError(`Cannot serialise ${typeOf(value)}: type not supported`)
+  const { list, map } = value
+  if (list.length > 0 && (map === undefined || map.size === 0)) return `[${list.map(encodeJson).join(',')}]`
   const keys = value.keys()
   if (keys.length === 0) return '{}'
   if (keys.every((key) => typeof key === 'number' && key >= 1 && Number.isInteger(key))) {

@@ -5,19 +5,21 @@ import { LuaError, LuaTable, type LuaValue, num, Packed, text, typeOf } from './
 function copied(value: LuaValue): LuaValue {
   if (!(value instanceof LuaTable)) return typeof value === 'function' ? undefined : value
   const { list, map } = value
-  const listed: LuaValue[] = []
-  let isWhole = true
-  for (const each of list) {
-    if (each === undefined) isWhole = false
-    listed.push(typeof each === 'number' ? each : copied(each))
+  if ((map !== undefined && map.size > 0) || list.includes(undefined)) {
+    const made = new LuaTable()
+    for (const key of value.keys()) made.set(key, copied(value.get(key)))
+    return made
   }
-  if (isWhole && (map === undefined || map.size === 0)) return new LuaTable(listed)
-  const made = new LuaTable()
-  for (const key of value.keys()) made.set(key, copied(value.get(key)))
-  return made
+  const listed = list.slice()
+  for (let index = 0; index < listed.length; index += 1)
+    if (typeof listed[index] !== 'number') listed[index] = copied(listed[index])
+  return new LuaTable(listed)
 }
 
-export const packed = (...values: LuaValue[]): Packed => new Packed(values.map(copied))
+export function packed(...values: LuaValue[]): Packed {
+  for (let index = 0; index < values.length; index += 1) values[index] = copied(values[index])
+  return new Packed(values)
+}
 
 export function unpacked(of: LuaValue): LuaValue | LuaValue[] {
   if (!(of instanceof Packed)) throw new LuaError(`Bad data format in input: ${typeOf(of)}`)

@@ -29,7 +29,7 @@ export class LuaTable {
   constructor(list: LuaValue[] = [], map?: Map<LuaValue, LuaValue>) {
     this.list = list
     this.map = map
-    this.#trim()
+    if (list.length > 0 && list[list.length - 1] === undefined) this.#trim()
   }
 
   /** A list ends with a value that is not nil. */
@@ -94,6 +94,7 @@ export class LuaTable {
 /** Makes a table of listed values, and of keys each followed by its value. */
 export function table(list: LuaValue[], fields: readonly LuaValue[]): LuaTable {
   const made = new LuaTable(list)
+  if (fields.length === 0) return made
   for (let index = 0; index < fields.length; index += 2) made.set(fields[index], fields[index + 1])
   return made
 }

@@ -6,9 +6,20 @@ import type { Commands } from './lua-translate.ts'
 import { formatNumber, LuaTable, type LuaValue, Packed } from './lua-values.ts'
 
 type Text = string | Packed
-type Hash = Map<string, Text>
+/** Values by fields. */
+export class Hash {
+  readonly members: Map<string, Text>
+  constructor(members: ReadonlyMap<string, Text> = new Map()) {
+    this.members = new Map(members)
+  }
+}
 /** Scores by members. */
-class SortedSet extends Map<string, number> {}
+export class SortedSet {
+  readonly members: Map<string, number>
+  constructor(members: ReadonlyMap<string, number> = new Map()) {
+    this.members = new Map(members)
+  }
+}
 export type Keys = Map<string, Text | Hash | SortedSet>
 
 const ok = new Map<LuaValue, LuaValue>([['ok', 'OK']])
@@ -36,8 +47,10 @@ function bound(value: LuaValue): { readonly score: number; readonly isOpen: bool
 }
 
 const whole = (value: LuaValue): number => Number(plain(value))
-const copyOf = (value: Keys extends Map<string, infer Kept> ? Kept : never) =>
-  value instanceof SortedSet ? new SortedSet(value) : value instanceof Map ? new Map(value) : value
+function copyOf(value: Text | Hash | SortedSet): Text | Hash | SortedSet {
+  if (value instanceof Hash) return new Hash(value.members)
+  return value instanceof SortedSet ? new SortedSet(value.members) : value
+}
 
 /** Copies keys, so that neither server sees what the other one writes. */
 export function copyKeys(keys: Keys): Keys {
@@ -51,29 +64,31 @@ export function createCommands(keysOf: () => Keys): Commands {
   }
   function stringAt(key: LuaValue): Text | undefined {
     const value = keysOf().get(plain(key))
-    return value instanceof Map ? wrongType() : value
+    return value instanceof Hash || value instanceof SortedSet ? wrongType() : value
   }
-  function hashAt(key: LuaValue): Hash | undefined {
+  function hashAt(key: LuaValue): Map<string, Text> | undefined {
     const value = keysOf().get(plain(key))
-    if (value === undefined) return undefined
-    return value instanceof Map && !(value instanceof SortedSet) ? (value as Hash) : wrongType()
+    if (value instanceof Hash) return value.members
+    return value === undefined ? undefined : wrongType()
   }
-  function setAt(key: LuaValue): SortedSet | undefined {
+  function setAt(key: LuaValue): Map<string, number> | undefined {
     const value = keysOf().get(plain(key))
-    return value === undefined || value instanceof SortedSet ? value : wrongType()
-  }
-  /** A collection that is empty is no key. */
-  function dropEmpty(key: LuaValue, of: Hash | SortedSet): void {
-    if (of.size === 0) keysOf().delete(plain(key))
+    if (value instanceof SortedSet) return value.members
+    return value === undefined ? undefined : wrongType()
   }
   const remove = (...keys: LuaValue[]): number => keys.filter((key) => keysOf().delete(plain(key))).length
-  function removeFrom(of: Hash | SortedSet | undefined, key: LuaValue, members: LuaValue[]): number {
+  function removeFrom(of: Map<string, unknown> | undefined, key: LuaValue, members: LuaValue[]): number {
     if (of === undefined) return 0
     const removed = members.filter((each) => of.delete(plain(each))).length
-    dropEmpty(key, of)
+    // A collection that is empty is no key.
+    if (of.size === 0) keysOf().delete(plain(key))
     return removed
   }
-  function inRange(of: SortedSet, least: LuaValue, most: LuaValue): [string, number][] {
+  function inRange(
+    of: ReadonlyMap<string, number> = new Map(),
+    least: LuaValue,
+    most: LuaValue,
+  ): [string, number][] {
     const [from, to] = [bound(least), bound(most)]
     return [...of]
       .filter(([, score]) => (from.isOpen ? score > from.score : score >= from.score))
@@ -109,8 +124,9 @@ export function createCommands(keysOf: () => Keys): Commands {
     HSET(key, ...pairs) {
       let hash = hashAt(key)
       if (hash === undefined) {
-        hash = new Map()
-        keysOf().set(plain(key), hash)
+        const made = new Hash()
+        keysOf().set(plain(key), made)
+        hash = made.members
       }
       const before = hash.size
       for (let index = 0; index < pairs.length; index += 2)
@@ -132,7 +148,7 @@ export function createCommands(keysOf: () => Keys): Commands {
     STRLEN: (key) => textOf(stringAt(key)).length,
     TYPE(key) {
       const value = keysOf().get(plain(key))
-      const kind = value instanceof SortedSet ? 'zset' : value instanceof Map ? 'hash' : 'string'
+      const kind = value instanceof SortedSet ? 'zset' : value instanceof Hash ? 'hash' : 'string'
       return new LuaTable([], new Map([['ok', value === undefined ? 'none' : kind]]))
     },
     ZADD(key, ...given) {
@@ -140,23 +156,27 @@ export function createCommands(keysOf: () => Keys): Commands {
       const [score, member] = isNew ? given.slice(1) : given
       let set = setAt(key)
       if (set === undefined) {
-        set = new SortedSet()
-        keysOf().set(plain(key), set)
+        const made = new SortedSet()
+        keysOf().set(plain(key), made)
+        set = made.members
       }
       const before = set.size
       if (!isNew || !set.has(plain(member))) set.set(plain(member), bound(score).score)
       return set.size - before
     },
     ZRANGEBYSCORE(key, least, most, ...limit) {
-      const found = inRange(setAt(key) ?? new SortedSet(), least, most).map(([member]) => member)
+      const found = inRange(setAt(key), least, most).map(([member]) => member)
       const from = limit.length > 0 ? whole(limit[1]) : 0
       return new LuaTable(limit.length > 0 ? found.slice(from, from + whole(limit[2])) : found)
     },
     ZREM: (key, ...members) => removeFrom(setAt(key), key, members),
     ZREMRANGEBYSCORE(key, least, most) {
       const set = setAt(key)
-      const found = set === undefined ? [] : inRange(set, least, most).map(([member]) => member)
-      return removeFrom(set, key, found)
+      return removeFrom(
+        set,
+        key,
+        inRange(set, least, most).map(([member]) => member),
+      )
     },
     ZSCORE(key, member) {
       const score = setAt(key)?.get(plain(member))
