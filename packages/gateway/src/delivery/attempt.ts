@@ -93,6 +93,10 @@ export class Attempt implements SettledListener, InFlightSend {
   #isTracked = false
   #writtenAt: number | undefined
   #wasTooLate = false
+  /** True if the provider has got its envelope. */
+  #isUnderWay = false
+  /** The end of its right to send, an instant of `Clock.monotonic`. */
+  #until = Number.POSITIVE_INFINITY
   /** Resolves when the limits have been told of a late call; its result is not settled before. */
   #counting: Promise<void> | undefined
 
@@ -121,7 +125,8 @@ export class Attempt implements SettledListener, InFlightSend {
   }
 
   /** Records that it has the right to send: from now on the notification is neither cancelled nor expired. */
-  begun(): void {
+  begun(until: number): void {
+    this.#until = until
     this.#state = 'begun'
   }
 
@@ -172,10 +177,12 @@ export class Attempt implements SettledListener, InFlightSend {
     const deadline = deadlineOf(pool.timeoutMs)
     this.#deadline = deadline
     try {
-      provider.send(message, account, deadline.signal, tells ? () => this.#written() : undefined).then(
-        (result) => this.#answered(result),
-        (error) => this.#failed(error),
-      )
+      provider
+        .send(message, account, deadline.signal, tells ? (part) => this.#written(part) : undefined)
+        .then(
+          (result) => this.#answered(result),
+          (error) => this.#failed(error),
+        )
     } catch (error) {
       this.#failed(error)
     }
@@ -200,13 +207,19 @@ export class Attempt implements SettledListener, InFlightSend {
   }
 
   /** Called by the provider just before the last bytes are written; false if they may not leave any more. */
-  #written(): boolean {
+  #written(part?: 'envelope'): boolean {
     const { clock, inFlightSends } = this.#context
     const now = clock.now()
-    if (!inFlightSends.mayLeave(this) || !this.#lease.mayLeave(now)) {
+    // The provider may take longer to answer an envelope than a right lasts.
+    const isOver = (part === 'envelope' || !this.#isUnderWay) && clock.monotonic() > this.#until
+    if (isOver || !inFlightSends.mayLeave(this) || !this.#lease.mayLeave(now)) {
       // An earlier try of the adapter may have been written: then its account has counted a call.
       this.#wasTooLate = this.#writtenAt === undefined
       return false
+    }
+    if (part === 'envelope') {
+      this.#isUnderWay = true
+      return true
     }
     this.#writtenAt = now
     this.#lease.left(now)

@@ -154,7 +154,7 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
   }
 
   /** Keeps the attempts that have the right to send; releases those whose notification has gone another way. */
-  function keepBegun(ready: Attempt[], { refused, outdated }: Begun): void {
+  function keepBegun(ready: Attempt[], { refused, outdated, until }: Begun): void {
     let kept = 0
     for (const attempt of ready) {
       const { id, tenant, to } = attempt.notification
@@ -165,7 +165,7 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
         attempt.release()
         continue
       }
-      attempt.begun()
+      attempt.begun(until)
       ready[kept] = attempt
       kept += 1
     }

@@ -88,8 +88,11 @@ export type SendResult =
       readonly endpoint?: string
     }
 
-/** Called just before the last bytes of a call are written; answers false if they may not be written any more. */
-export type OnWritten = () => boolean
+/**
+ * Called just before the last bytes of a call are written; answers false if they may not be written any more. A provider
+ * that speaks with the other side before them also asks with `envelope`, just before the first bytes.
+ */
+export type OnWritten = (part?: 'envelope') => boolean
 
 export interface Provider {
   readonly name: string

@@ -157,6 +157,49 @@ test('a call that comes too late to be written is sent again, without an attempt
   assert.equal(stage.pool.budget.isCalm(start + second), true)
 })
 
+test('a call whose right to send ends while its connection is opened is not written, and is sent again', async (t) => {
+  const written: number[] = []
+  let calls = 0
+  const stage = await createStage(t, {
+    wrapLedger: (ledger) => ({
+      ...ledger,
+      begin: async (of) => ({ ...(await ledger.begin(of)), until: stage.clock.monotonic() + 250 }),
+    }),
+    provider: { tellsWritten: true },
+    async send(_, __, ___, onWritten) {
+      calls += 1
+      if (calls === 1) await stage.wait(251)
+      if (onWritten?.() === false) return broken
+      written.push(stage.clock.now() - start)
+      return delivered
+    },
+  })
+  await stage.queue(queued('n'))
+  await stage.runFor(second)
+  assert.deepEqual([calls, written], [2, [251]])
+  assert.deepEqual([(await stage.record('n')).status, (await stage.record('n')).attempts], ['delivered', 1])
+})
+
+test('a mail whose envelope was given in time is written, however long the provider takes to answer it', async (t) => {
+  let calls = 0
+  const stage = await createStage(t, {
+    wrapLedger: (ledger) => ({
+      ...ledger,
+      begin: async (of) => ({ ...(await ledger.begin(of)), until: stage.clock.monotonic() + 250 }),
+    }),
+    provider: { tellsWritten: true },
+    async send(_, __, ___, onWritten) {
+      calls += 1
+      if (onWritten?.('envelope') === false) return broken
+      await stage.wait(251)
+      return onWritten?.() === false ? broken : delivered
+    },
+  })
+  await stage.queue(queued('n'))
+  await stage.runFor(second)
+  assert.deepEqual([calls, (await stage.record('n')).status], [1, 'delivered'])
+})
+
 test('an adapter that writes although the call comes too late has its result settled', async (t) => {
   class LateAccount extends PooledAccount {
     mayLeave(): boolean {

@@ -238,9 +238,16 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
     to: 'return true',
   },
   {
+    name: 'right-not-compared-at-the-write',
+    focus: 'rights',
+    file: 'delivery/attempt.ts',
+    from: "const isOver = (part === 'envelope' || !this.#isUnderWay) && clock.monotonic() > this.#until",
+    to: 'const isOver = false',
+  },
+  {
     name: 'late-call-is-written',
     file: 'delivery/attempt.ts',
-    from: 'if (!inFlightSends.mayLeave(this) || !this.#lease.mayLeave(now)) {',
+    from: 'if (isOver || !inFlightSends.mayLeave(this) || !this.#lease.mayLeave(now)) {',
     to: 'if (now < 0) {',
   },
   {

@@ -4,7 +4,7 @@
  */
 import type { OptOut } from '../../src/model.ts'
 import type { Exchange } from './client.ts'
-import type { Watched } from './oracle.ts'
+import { decidedAt, type Watched } from './oracle.ts'
 import type { WatchedRecord } from './oracle-record.ts'
 import type { Call } from './sim-provider.ts'
 
@@ -24,7 +24,10 @@ function matches({ category, channel }: OptOut, { message }: Call): boolean {
   )
 }
 
-export function watchClient({ world, client, service }: Watched, { rows }: WatchedRecord): WatchedClient {
+export function watchClient(
+  { world, settings, client, service }: Watched,
+  { rows }: WatchedRecord,
+): WatchedClient {
   const told = new Map<string, Exchange>()
   const cancelled = new Map<string, number>()
   const idsOf = new Map<string, string>()
@@ -53,11 +56,12 @@ export function watchClient({ world, client, service }: Watched, { rows }: Watch
   service.observers.add((call, what) => {
     if (what !== 'written') return
     const { id, tenant, to } = call.message
-    const optOut = optOutsOf(tenant, to.id, call.handedAt).find((each) => matches(each, call))
+    const at = decidedAt(settings, call)
+    const optOut = optOutsOf(tenant, to.id, at).find((each) => matches(each, call))
     if (optOut !== undefined)
       world.violate('5 opt-out', `${id} was sent to ${to.id}, who opted out of ${JSON.stringify(optOut)}`)
     const cancelledAt = cancelled.get(id)
-    if (cancelledAt !== undefined && call.handedAt >= cancelledAt)
+    if (cancelledAt !== undefined && at >= cancelledAt)
       world.violate('5 cancelled', `${id} was sent after its cancellation was answered`)
   })
 

@@ -2,7 +2,7 @@
  * Holds calls against what operators were told: from the answer to a hold on, nothing that it stops is handed to the
  * provider before its end, by no process, until the operator asks to end it.
  */
-import type { Watched } from './oracle.ts'
+import { decidedAt, type Watched } from './oracle.ts'
 import type { HoldPlan } from './settings.ts'
 import type { Call } from './sim-provider.ts'
 
@@ -26,7 +26,7 @@ function stops({ tenant, channel, category, account }: HoldPlan['selection'], ca
   )
 }
 
-export function watchHolds({ world, client, service }: Watched): void {
+export function watchHolds({ world, settings, client, service }: Watched): void {
   const inForce: Force[] = []
 
   client.observers.add(({ kind, of: name = '', plan, response }) => {
@@ -41,12 +41,13 @@ export function watchHolds({ world, client, service }: Watched): void {
 
   service.observers.add((call, what) => {
     if (what !== 'written') return
-    const { handedAt, message } = call
+    const { message } = call
+    const at = decidedAt(settings, call)
     const hold = inForce.find(
       ({ name, selection, from, until }) =>
-        handedAt > from && handedAt < Math.min(until, endAskedAt(name)) && stops(selection, call),
+        at > from && at < Math.min(until, endAskedAt(name)) && stops(selection, call),
     )
     if (hold !== undefined)
-      world.violate('13 hold', `${message.id} was handed over ${handedAt - hold.from} ms after ${hold.name}`)
+      world.violate('13 hold', `${message.id} was sent ${at - hold.from} ms after ${hold.name}`)
   })
 }

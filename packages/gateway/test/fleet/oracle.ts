@@ -3,7 +3,7 @@ import type { Message } from '../../src/ports.ts'
 import type { Client } from './client.ts'
 import type { Machine } from './process.ts'
 import type { Settings } from './settings.ts'
-import type { SimService } from './sim-provider.ts'
+import type { Call, SimService } from './sim-provider.ts'
 import type { SimRecord } from './sim-record.ts'
 import type { World } from './world.ts'
 
@@ -21,4 +21,12 @@ export function actorsOf({ data }: Pick<Message, 'data'>): readonly string[] {
   const items = data?.items
   if (!Array.isArray(items)) return [String(data?.author ?? '')]
   return [...new Set(items.map((item) => String((item as { actor?: string }).actor ?? '')))]
+}
+
+/**
+ * The instant from which nothing can keep a call from its recipient any more. One gateway looks when it hands the call to
+ * the provider's adapter; of several, each looks again when the adapter writes.
+ */
+export function decidedAt(settings: Settings, { handedAt, at }: Call): number {
+  return 'gateways' in settings ? at : handedAt
 }

@@ -189,7 +189,7 @@ test('what a process stored for soon, and does not claim, is sent by another in 
   await b.stop()
 })
 
-test('a call that waits for its connection counts for another process until it is written', async () => {
+test('a call that waits for the answer to its envelope counts for another process until it is written', async () => {
   const { clock, a, b, writtenAt } = await twoProcesses({
     sharesLimits: true,
     writtenAfterMs: { a: 2 * second },

@@ -71,6 +71,7 @@ export async function twoProcesses(options: TwoProcessesOptions = {}) {
     tellsWritten: true,
     channels: ['email'],
     async send(_message, _account, _signal, onWritten) {
+      if (onWritten?.('envelope') === false) return { outcome: 'failed', detail: 'too late' }
       if (afterMs > 0) await new Promise<void>((resolve) => clock.at(clock.now() + afterMs, resolve))
       if (onWritten?.() === false) return { outcome: 'failed', detail: 'too late' }
       writtenAt.push(clock.now())

@@ -12,7 +12,7 @@ export interface CountedLease extends Linked<CountedLease> {
 export const lateMsMax = 5
 
 /**
- * A call that waits for its connection is counted again and again, so that others in a shared state do not use its place.
- * If it was not counted for so long, ms, its process was stopped or the state was away, and it is not written any more.
+ * A call that is not written yet is counted again and again, so that others in a shared state do not use its place. If it
+ * was not counted for so long, ms, its process was stopped or the state was away, and it is not written any more.
  */
 export const uncountedMsMax = 250

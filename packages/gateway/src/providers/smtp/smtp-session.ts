@@ -46,6 +46,8 @@ interface Order {
   readonly resolve: (carried: Carried) => void
 }
 
+const tooLate = { outcome: 'failed', detail: 'it came too late to be sent' } as const
+
 /** Most bytes of one reply: with more the other side is not a mail server. */
 const replyMax = 65_536
 
@@ -111,14 +113,15 @@ export class Session {
   }
 
   /**
-   * Sends a mail; one at a time. Never rejects. `onWritten` is called just before the mail itself is written; where it
-   * answers false, the connection is closed instead, because the server waits for a mail.
+   * Sends a mail; one at a time. Never rejects. `onWritten` is asked before the envelope, and just before the mail itself
+   * is written: where it answers false then, the connection is closed, because the server waits for a mail.
    */
   carry(envelope: Envelope, onWritten?: OnWritten): Promise<Carried> {
     if (envelope.international && !this.#extensions.utf8) {
       const detail = 'the server does not take addresses beyond ASCII (SMTPUTF8)'
       return Promise.resolve({ result: { outcome: 'rejected', invalidAddress: false, detail }, stale: false })
     }
+    if (onWritten?.('envelope') === false) return Promise.resolve({ result: tooLate, stale: false })
     this.#carried += 1
     this.#carriedAt = performance.now()
     return new Promise((resolve) => {
@@ -184,8 +187,8 @@ export class Session {
     const { say, result, close = false, elsewhere = false } = transaction.hear(reply)
     if (transaction.given && !wasGiven && onWritten?.() === false) {
       this.#order = undefined
-      this.destroy('it came too late to be sent')
-      resolve({ result: { outcome: 'failed', detail: 'it came too late to be sent' }, stale: false })
+      this.destroy(tooLate.detail)
+      resolve({ result: tooLate, stale: false })
       return
     }
     if (say !== undefined) this.#socket!.write(say)

@@ -3,12 +3,12 @@
  * status and the bounded beginning of its body), or with none. Without an answer the question is whether the request
  * had left completely, because then it may have been carried out.
  */
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import type { Agent as HttpAgent, IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import https from 'node:https'
 import { isIP, type LookupFunction, type Socket } from 'node:net'
 import { http } from '../../node-http.ts'
 import type { OnWritten, SendResult } from '../../ports.ts'
-import { type Egress, proxyEnvOf, trustOf } from './egress.ts'
+import { type Egress, proxyEnvOf, proxyFor, trustOf } from './egress.ts'
 
 export interface HttpCallerOptions {
   /** Time from the call to the end of the answer, ms; the caller's signal may end it earlier. */
@@ -82,6 +82,8 @@ export function createHttpCaller(options: HttpCallerOptions): HttpCaller {
   } as const
   const plain = new http.Agent(settings)
   const secure = new https.Agent({ ...settings, ...trustOf(egress) })
+  keepLateConnections(plain, 'connect')
+  keepLateConnections(secure, 'secureConnect')
 
   return {
     async call({ url, method = 'POST', headers, body, signal, onWritten, statusSuffices = false }) {
@@ -91,32 +93,38 @@ export function createHttpCaller(options: HttpCallerOptions): HttpCaller {
       }
       const isSecure = url.protocol === 'https:'
       return new Promise((resolve) => {
-        const request = (isSecure ? https : http).request(url, {
+        const isTunnelled = isSecure && proxyFor(egress, url) !== undefined
+        const opening: Opening = { isTunnelled, onOpen: leave, socket: undefined }
+        const options: Options = {
           method,
           agent: isSecure ? secure : plain,
           headers: { 'content-length': Buffer.byteLength(body), ...headers },
-        })
+          opening,
+        }
+        const request = (isSecure ? https : http).request(url, options)
         let isAnswered = false
         let late = false
-        let isTooLate = false
+        let mayLeave: boolean | undefined
+        /** Asks once if the request may be written, when its connection is open. */
+        function leave(): void {
+          mayLeave ??= onWritten?.() ?? true
+          if (!mayLeave) request.destroy()
+        }
         const giveUp = (): void => {
           late = true
           request.destroy()
+          opening.socket?.destroy()
         }
         const timer = setTimeout(giveUp, deadlineMs)
         signal.addEventListener('abort', giveUp, { once: true })
         const unanswered = (error?: Error): void => {
           // Once there is a status, it decides the result: `read` resolves at the end of the answer, however that
           // comes.
-          if (isTooLate) resolve(tooLate)
+          if (mayLeave === false) resolve(tooLate)
           else if (!isAnswered) resolve({ answered: false, error, late, sent: request.writableFinished })
         }
-        const leave = (): void => {
-          if (onWritten?.() !== false) return
-          isTooLate = true
-          request.destroy()
-        }
-        request.on('socket', (socket) => onceOpen(socket, isSecure, leave))
+        // A kept connection is open already; the request is written when the listeners have returned.
+        request.on('socket', leave)
         request.on('response', (response) => {
           isAnswered = true
           read(response, { answerBytesMax, statusSuffices }, resolve)
@@ -147,10 +155,45 @@ function refusalOf(lookup: LookupFunction, { hostname }: URL): Promise<Error | n
   return new Promise((resolve) => lookup(host, { all: true }, (error) => resolve(error)))
 }
 
-/** Calls back just before the request is written: when a new connection is open, for a kept one at once. */
-function onceOpen(socket: Socket, isSecure: boolean, then: () => void): void {
-  if (socket.connecting) socket.once(isSecure ? 'secureConnect' : 'connect', then)
-  else then()
+/** The connection that is opened for a request. */
+interface Opening {
+  /** True if the agent gives it to its request when the tunnel through a proxy is open. */
+  readonly isTunnelled: boolean
+  readonly onOpen: () => void
+  /** The connection while it is opened. */
+  socket: Socket | undefined
+}
+
+type Options = https.RequestOptions & { readonly opening: Opening }
+type Done = (error: Error | null, socket?: Socket) => void
+
+/**
+ * Makes an agent give a connection to its request only when it is open, after `onOpen`. The agent keeps a connection whose
+ * request was destroyed by then, so that a call that came too late for a slow connection finds it open the next time.
+ */
+function keepLateConnections(agent: HttpAgent, opened: 'connect' | 'secureConnect'): void {
+  const create = agent.createConnection.bind(agent) as unknown as (of: Options, done?: Done) => Socket
+  const createWhenOpen = (options: Options, done: Done): Socket | undefined => {
+    const { opening } = options
+    const open = (error: Error | null, socket?: Socket): void => {
+      opening.socket = undefined
+      if (error === null) opening.onOpen()
+      done(error, socket)
+    }
+    if (opening.isTunnelled) return create(options, open)
+    const socket = create(options)
+    opening.socket = socket
+    const closed = (): void => open(new Error('the connection was closed'))
+    socket.once('error', open)
+    socket.once('close', closed)
+    socket.once(opened, () => {
+      socket.off('error', open)
+      socket.off('close', closed)
+      open(null, socket)
+    })
+    return undefined
+  }
+  agent.createConnection = createWhenOpen as unknown as HttpAgent['createConnection']
 }
 
 /** Reads an answer to its bounded end, so that its connection can be used again. */
