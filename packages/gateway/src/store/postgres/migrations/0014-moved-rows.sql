@@ -1,0 +1,35 @@
+-- Writes the rows that were read, by their place: all of them are locked (lock_moved), so that none has moved since. By their
+-- ids they would be looked for once more; and where `live` was nearly empty when that was planned, all of it is read for each
+-- group, and each of its rows is compared with each of the group.
+CREATE OR REPLACE FUNCTION write_moved(my bigint, claimed bigint, moves json, bad int[]) RETURNS delta[] LANGUAGE plpgsql AS $$
+DECLARE deltas delta[];
+BEGIN
+  WITH m AS MATERIALIZED (
+    SELECT * FROM json_to_recordset(moves) AS x(c int, id text, channel text, status smallint, kind smallint, rev int,
+      due_at bigint, attempts int, fired_at bigint, turned_at bigint, suspects bigint[], digest text, cause text,
+      at bigint, state json, waits text, policy text)
+    WHERE c <> ALL(bad)
+  ), old AS MATERIALIZED (
+    SELECT m.*, l.place, l.tenant, l.old_kind, l.bytes, l.old_due_at, l.owner FROM m CROSS JOIN LATERAL (
+      SELECT live.ctid AS place, tenant, live.kind AS old_kind, bytes, live.due_at AS old_due_at, owner FROM live WHERE live.id = m.id) l
+  ), gone AS (
+    DELETE FROM live USING (SELECT place FROM old WHERE status > 5) e WHERE live.ctid = e.place
+  ), ended AS (
+    INSERT INTO outcome (id, tenant, channel, status, at, due_at, attempts, fired_at, turned_at, suspects, state)
+      SELECT id, tenant, channel, status, at, due_at, attempts, fired_at, turned_at, suspects, state
+      FROM old WHERE status > 5
+  ), stays AS (
+    UPDATE live SET channel = s.channel, status = s.status, kind = s.kind, rev = s.rev, due_at = s.due_at,
+      attempts = s.attempts, fired_at = s.fired_at, turned_at = s.turned_at, suspects = s.suspects, digest = s.digest,
+      cause = s.cause, waits = s.waits, policy = s.policy, begun_at = NULL, state = s.state,
+      -- A free row that keeps its instant stays free; else the writer holds what is due by `claimed`, and nothing later.
+      owner = CASE WHEN s.status = 2 THEN -1
+        WHEN s.old_due_at = s.due_at AND s.owner IS NULL THEN NULL
+        WHEN s.due_at <= claimed THEN my END
+    FROM (SELECT * FROM old WHERE status <= 5) s WHERE live.ctid = s.place
+  )
+  SELECT array_agg(d) INTO deltas FROM old CROSS JOIN LATERAL (VALUES
+    (ROW(tenant, old_kind, -1, -bytes)::delta),
+    (ROW(tenant, kind, 1, CASE WHEN status <= 5 THEN bytes ELSE 0 END)::delta)) v(d);
+  RETURN deltas;
+END $$;
