@@ -41,6 +41,15 @@ describe('the writer of a store on PostgreSQL', needs('postgres'), () => {
     const other = { outcome: 'fallback', policyVersion: 'p2', rules: [] } as const
     const queued = advance(b, [{ at: now, status: 'queued' }], { decision: other })
     await store.commit({ moves: [queued] })
+    assert.deepEqual(
+      await ask(url, 'SELECT id, policy FROM live WHERE waits IS NOT NULL ORDER BY id'),
+      [
+        { id: 'a', policy: 'p1' },
+        { id: 'b', policy: 'p2' },
+        { id: 'c', policy: 'p1' },
+      ],
+      'a look at those that wait needs no JSON',
+    )
     const ended = [
       advance(a, [{ at: now, status: 'expired' }]),
       advance(queued.after, [{ at: now, status: 'expired' }]),

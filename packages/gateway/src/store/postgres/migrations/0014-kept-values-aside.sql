@@ -30,19 +30,19 @@ DECLARE deltas delta[];
 BEGIN
   WITH a AS MATERIALIZED (
     SELECT nextval('acceptance') AS seq, x.* FROM json_to_recordset(accept) AS x(c int, id text, tenant text,
-      recipient text, category text, job text, shared text, created_at bigint, channel text, priority text, bytes bigint, status smallint, kind smallint, rev int, due_at bigint, attempts int, fired_at bigint,
-      turned_at bigint, suspects bigint[], digest text, cause text, at bigint, t int)
+      recipient text, category text, job text, shared text, created_at bigint, channel text,
+      priority text, bytes bigint, status smallint, kind smallint, rev int, due_at bigint, attempts int, fired_at bigint,
+      turned_at bigint, suspects bigint[], digest text, cause text, at bigint, waits text, policy text, t int)
     WHERE c <> ALL(bad)
   ), n AS (
     INSERT INTO notification (id, seq, tenant, recipient, category, job, shared, created_at, body, first)
-      SELECT id, seq, tenant, recipient, category, job, shared, created_at,
-        texts[t]::json, texts[t + 1]::json
+      SELECT id, seq, tenant, recipient, category, job, shared, created_at, texts[t]::json, texts[t + 1]::json
       FROM a
   ), l AS (
     INSERT INTO live (id, seq, tenant, recipient, channel, priority, shared, bytes, status, kind, rev, due_at, attempts,
-        fired_at, turned_at, suspects, digest, cause, owner)
+        fired_at, turned_at, suspects, digest, cause, waits, policy, owner)
       SELECT id, seq, tenant, recipient, channel, priority, shared, bytes, status, kind, rev, due_at, attempts,
-        fired_at, turned_at, suspects, digest, cause,
+        fired_at, turned_at, suspects, digest, cause, waits, policy,
         CASE WHEN status = 2 THEN -1 WHEN due_at <= claimed THEN my END
       FROM a WHERE status <= 5
   ), o AS (
@@ -59,7 +59,7 @@ BEGIN
   WITH m AS MATERIALIZED (
     SELECT x.*, texts[t]::json AS state FROM json_to_recordset(moves) AS x(c int, id text, channel text,
       status smallint, kind smallint, rev int, due_at bigint, attempts int, fired_at bigint, turned_at bigint,
-      suspects bigint[], digest text, cause text, at bigint, t int)
+      suspects bigint[], digest text, cause text, at bigint, waits text, policy text, t int)
     WHERE c <> ALL(bad)
   ), old AS MATERIALIZED (
     SELECT m.*, l.tenant, l.old_kind, l.bytes, l.old_due_at, l.owner, l.old_state FROM m CROSS JOIN LATERAL (
@@ -77,7 +77,7 @@ BEGIN
   ), stays AS (
     UPDATE live SET channel = s.channel, status = s.status, kind = s.kind, rev = s.rev, due_at = s.due_at,
       attempts = s.attempts, fired_at = s.fired_at, turned_at = s.turned_at, suspects = s.suspects, digest = s.digest,
-      cause = s.cause, begun_at = NULL, state = s.state,
+      cause = s.cause, waits = s.waits, policy = s.policy, begun_at = NULL, state = s.state,
       -- A free row that keeps its instant stays free; else the writer holds what is due by `claimed`, and nothing later.
       owner = CASE WHEN s.status = 2 THEN -1
         WHEN s.old_due_at = s.due_at AND s.owner IS NULL THEN NULL
@@ -103,7 +103,7 @@ BEGIN
   IF accept IS NOT NULL THEN
     SELECT found || coalesce(array_agg(ROW(a.c, 'notification', a.id)::conflict), '{}') INTO found
       FROM json_to_recordset(coalesce(ids, accept)) AS a(c int, id text)
-      WHERE EXISTS (SELECT FROM notification n WHERE n.id = a.id);
+      WHERE (SELECT n.seq FROM notification n WHERE n.id = a.id) IS NOT NULL;
   END IF;
   IF moves IS NOT NULL THEN
     matched := lock_moved(my, coalesce(versions, moves));
@@ -130,14 +130,14 @@ BEGIN
         ON r.tenant = x.tenant AND r.id = x.id ORDER BY r.tenant, r.id FOR UPDATE OF r;
       SELECT found || coalesce(array_agg(ROW(x.c, 'recipient', x.id)::conflict), '{}') INTO found
         FROM json_to_recordset(recipients) AS x(c int, tenant text, id text, version bigint)
-        LEFT JOIN recipient r ON r.tenant = x.tenant AND r.id = x.id
-        WHERE x.version IS NOT NULL AND x.version <> coalesce(r.version, 0);
+        WHERE x.version IS NOT NULL AND x.version <>
+          coalesce((SELECT r.version FROM recipient r WHERE r.tenant = x.tenant AND r.id = x.id), 0);
     END IF;
     IF decided IS NOT NULL THEN
       SELECT found || coalesce(array_agg(ROW(x.c, 'recipient', x.recipient)::conflict), '{}') INTO found
         FROM json_to_recordset(decided) AS x(c int, tenant text, recipient text, version bigint)
-        LEFT JOIN recipient r ON r.tenant = x.tenant AND r.id = x.recipient
-        WHERE x.version IS NOT NULL AND x.version <> coalesce(r.version, 0);
+        WHERE x.version IS NOT NULL AND x.version <>
+          coalesce((SELECT r.version FROM recipient r WHERE r.tenant = x.tenant AND r.id = x.recipient), 0);
     END IF;
     IF contents IS NOT NULL THEN
       SELECT found || coalesce(array_agg(ROW(x.c, 'content', x.id)::conflict), '{}') INTO found
