@@ -173,13 +173,14 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
 
   /** Passes again until nobody gains, nothing more became free, and nobody came meanwhile. */
   async function passUntilSettled(subject: Subject, turn: MoveUpTurn): Promise<void> {
-    for (let first = true; ; first = false) {
+    for (let first = true, hasFloor = false; ; first = false) {
       const waiting = await state.waiting(subject, { first })
       // Newcomers that came meanwhile stand behind those that have moved: they close up.
       const ids = turn.next(waiting)
       // In the step that found nothing left to do: what becomes free from here on begins another turn.
-      if (ids.length === 0 && !first) return leave(subject, turn)
+      if (ids.length === 0 && !first && !hasFloor) return leave(subject, turn)
       await state.queueBehind(subject, waiting)
+      hasFloor = true
       await pass(subject, ids, turn)
       if (stopped) {
         isCutShort = true
@@ -189,6 +190,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
       if (!turn.isPaused) await state.pause([subject])
       turn.isPaused = true
       await state.queueBehind(subject, [])
+      hasFloor = false
     }
   }
 

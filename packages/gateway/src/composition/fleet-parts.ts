@@ -4,12 +4,19 @@
  */
 import type { RedisLimitsOptions } from '../adapters/state/redis/redis-limits.ts'
 import type { PublishRate, RedisPublishRateOptions } from '../adapters/state/redis/redis-publish-rate.ts'
+import type { RedisState } from '../adapters/state/redis/redis-state.ts'
 import type { RedisThrottleOptions } from '../adapters/state/redis/redis-throttle.ts'
 import type { FleetAccounts, FleetAccountsOptions } from '../delivery/accounts/fleet-accounts.ts'
 import type { StateHealth } from '../observability/state-health.ts'
 import type { Members, Notifier, Once, Peers } from '../ports/fleet.ts'
 import type { RoomState, ThrottleState } from '../ports/tenants.ts'
 import type { LimitState, Store } from '../ports.ts'
+
+/** The connections to the server of the limits. */
+export interface OpenedRedis {
+  readonly redis: RedisState
+  readonly health: StateHealth
+}
 
 /** Limits that count in a server. */
 export interface ServedLimits {

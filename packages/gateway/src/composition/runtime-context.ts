@@ -11,11 +11,12 @@ import { createLog, type OperatorLog } from '../log.ts'
 import { createNameRecipient, maskText, type NameRecipient } from '../observability/masking.ts'
 import { createLivePolicy, type LivePolicy } from '../policy/live-policy.ts'
 import type { Members, Notifier } from '../ports/fleet.ts'
+import type { Registrations } from '../ports/limiter.ts'
 import type { RoomState, ThrottleState } from '../ports/tenants.ts'
 import type { Clock, LimitState, Provider, Queue, Random, Store, Templates } from '../ports.ts'
 import type { SandboxOptions } from '../providers/sandbox/adapter.ts'
 import { createMemoryStore } from '../store/memory/memory.ts'
-import type { Fleet, SharedState } from './fleet-parts.ts'
+import type { Fleet, OpenedRedis, SharedState } from './fleet-parts.ts'
 import type { SecretKeys } from './secret-keys.ts'
 
 /** Parts that the simulator and tests replace. */
@@ -31,6 +32,11 @@ export interface GatewayParts {
   readonly openFleet?: (
     context: Pick<RuntimeContext, 'config' | 'clock' | 'errorsOf' | 'log'>,
   ) => Promise<Fleet>
+  /**
+   * Opens the server of the limits of a gateway that has its record for itself. @defaultValue that of the configuration,
+   * beside a file
+   */
+  readonly openLimitServer?: (registrations: Registrations) => OpenedRedis
   readonly providers?: readonly Provider[]
   readonly templates?: Templates
   /** Subjects that the limiter's state keeps in full: `MemoryStateOptions.subjectsMax`. @defaultValue 25_000 */

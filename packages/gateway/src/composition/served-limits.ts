@@ -10,7 +10,7 @@ import { createStateHealth, type StateHealth } from '../observability/state-heal
 import type { Registrations } from '../ports/limiter.ts'
 import type { Store } from '../ports.ts'
 import type { SqliteStore } from '../store/sqlite/sqlite.ts'
-import type { ServedLimits } from './fleet-parts.ts'
+import type { OpenedRedis, ServedLimits } from './fleet-parts.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 
 export interface LimitEngines {
@@ -56,11 +56,6 @@ export async function composeLimits(
   }
 }
 
-interface OpenedRedis {
-  readonly redis: RedisState
-  readonly health: StateHealth
-}
-
 /** Opens the connections to the server of the limits, without waiting for them. */
 export async function openRedis(
   { url, tls, deadlineMs, prefix, shown }: RedisStateConfig,
@@ -98,23 +93,20 @@ export function followRefusals(
 }
 
 /**
- * Opens the limits of a gateway that has its record in a file, which nobody else writes. Their keys bear the name of the
- * file, so two gateways with one Redis and two files count apart.
- *
+ * Puts the limits of a gateway that has its record for itself in a server.
  * @returns the limits, and the store through which everything of this gateway goes from then on
  */
-export async function openServedLimits(
-  state: RedisStateConfig,
-  context: Pick<RuntimeContext, 'clock' | 'log' | 'errorsOf' | 'members'>,
-  file: SqliteStore,
+export async function serveLimits(
+  own: Store,
+  open: (registrations: Registrations) => OpenedRedis | Promise<OpenedRedis>,
+  context: Pick<RuntimeContext, 'clock' | 'errorsOf' | 'members' | 'random'>,
 ): Promise<{ readonly store: Store; readonly limits: ServedLimits }> {
   const [{ createMemoryRegistrations, randomNumber }, { createOneProcessRecord }] = await Promise.all([
     import('../adapters/state/redis/memory-registrations.ts'),
     import('../adapters/state/redis/one-process-record.ts'),
   ])
-  const { store, records } = createOneProcessRecord(file)
-  const named = { ...state, prefix: `${state.prefix}${file.name}:` }
-  const engines = await openRedis(named, context, createMemoryRegistrations(randomNumber()))
+  const { store, records } = createOneProcessRecord(own)
+  const engines = await open(createMemoryRegistrations(randomNumber(context.random)))
   const { expectThrottle, ...limits } = await composeLimits(
     { ...engines, records, member: context.members.id },
     context,
@@ -124,3 +116,15 @@ export async function openServedLimits(
   })
   return { store: { ...store, commit }, limits }
 }
+
+/**
+ * Names the keys of a gateway after its file, which nobody else writes: two gateways with one Redis and two files count
+ * apart.
+ */
+export const stateOfFile = (
+  state: RedisStateConfig,
+  { name }: Pick<SqliteStore, 'name'>,
+): RedisStateConfig => ({
+  ...state,
+  prefix: `${state.prefix}${name}:`,
+})

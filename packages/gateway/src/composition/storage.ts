@@ -21,7 +21,7 @@ import { createLogWriter, isLogged } from './delivery-log.ts'
 import type { ServedLimits } from './fleet-parts.ts'
 import { followHints } from './hints.ts'
 import type { RuntimeContext } from './runtime-context.ts'
-import { openServedLimits } from './served-limits.ts'
+import { openRedis, serveLimits, stateOfFile } from './served-limits.ts'
 import { continueTimeLine } from './time-line.ts'
 
 export interface Storage {
@@ -66,16 +66,19 @@ export async function openStorage(
   let ledger: Ledger | undefined
   let damagedRows = 0
   const { acceptLoss = false } = parts
-  let limits: ServedLimits | undefined = fleet?.state
-  const store = fleet?.store ?? parts.store ?? (await openStore())
+  let openLimits: Parameters<typeof serveLimits>[1] | undefined = parts.openLimitServer
+  const own = fleet?.store ?? parts.store ?? (await openStore())
+  const served = openLimits && (await serveLimits(own, openLimits, context))
+  const store = served?.store ?? own
+  const limits: ServedLimits | undefined = fleet?.state ?? served?.limits
   async function openStore(): Promise<Store> {
     const { path, postgres: address } = config.store
     if (address === undefined) {
       const file = createSqliteStore({ path, clock, acceptLoss, onDamagedRow, isLogged: isLogged(config) })
-      if (config.state.kind === 'memory') return file
-      const served = await openServedLimits(config.state, context, file)
-      limits = served.limits
-      return served.store
+      const { state } = config
+      if (state.kind !== 'memory')
+        openLimits = (registrations) => openRedis(stateOfFile(state, file), context, registrations)
+      return file
     }
     // The driver is loaded only where it is used: it would cost every start 30 ms.
     const { openPostgresStore } = await import('../store/postgres/postgres.ts')
@@ -149,7 +152,7 @@ export async function openStorage(
       await deliveryLog?.stop()
       await Promise.all([holds.close(), complaints.close()])
       await stopTimeLine()
-      if (fleet === undefined) await limits?.close()
+      await served?.limits.close()
       await store.close(isSettled)
     },
   }

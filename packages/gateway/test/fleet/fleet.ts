@@ -3,6 +3,11 @@
  * side by side that share the limits. The oracles watch what crosses their borders; they share no code with them.
  */
 
+// The composition loads these when it needs them, which takes real time and no virtual one: here they are loaded before.
+import '../../src/adapters/state/redis/memory-registrations.ts'
+import '../../src/adapters/state/redis/one-process-record.ts'
+import '../../src/adapters/state/redis/redis-limits.ts'
+import '../../src/adapters/state/redis/redis-throttle.ts'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -15,12 +20,16 @@ import type { LimitState, Store, Templates } from '../../src/ports.ts'
 import { createClient, type Open } from './client.ts'
 import { createEntrance } from './entrance.ts'
 import { createFaults, type PortTerms } from './faults.ts'
+import { engineSpans, fleetSettingsOf } from './fleet-settings.ts'
 import { endMemoryWatch, watchMemory } from './memory-watch.ts'
-import { createOracles } from './oracles.ts'
+import { createOracles, fleetLateMsMax } from './oracles.ts'
 import { type Machine, SimProcess } from './process.ts'
+import type { ScriptServer } from './script-servers.ts'
 import { configOf, downMsMax, policyOf, type Settings, second, settingsOf } from './settings.ts'
 import { createSimService } from './sim-provider.ts'
 import { createSimRecord } from './sim-record.ts'
+import { openServer } from './sim-server.ts'
+import { installTimers, runIn } from './sim-timers.ts'
 import { wired } from './wires.ts'
 import { createWorld, type Violation, type World } from './world.ts'
 
@@ -47,6 +56,8 @@ export interface RunOptions {
   readonly settings?: Settings
   /** The trace shows each call of a port. @defaultValue false */
   readonly isVerbose?: boolean
+  /** The limits count in a server, which loses them as the seed says. @defaultValue in the memory of the process */
+  readonly limitServer?: ScriptServer
 }
 
 /** Delay of a call to the thread of the embedded store, ms. */
@@ -87,7 +98,9 @@ export const tailMsMax = 8_000 * second
 export const drainMs = 30 * second
 
 export async function runFleet(seed: number, options: RunOptions = {}): Promise<RunResult> {
-  const { without = new Set<string>(), settings = settingsOf(seed) } = options
+  const { without = new Set<string>(), limitServer } = options
+  const fleet = limitServer && fleetSettingsOf(seed, 1)
+  const settings = options.settings ?? fleet?.settings ?? settingsOf(seed)
   const world = createWorld(seed, settings.start, options.isVerbose === true)
   const machine: Machine = { wallAheadMs: 0 }
   const record = createSimRecord()
@@ -95,6 +108,7 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
   const isStepUnseen = (): boolean => (record.timeLine?.aheadMs ?? 0) !== machine.wallAheadMs
   const faults = createFaults(world, settings, without, isStepUnseen)
   const service = createSimService(world, settings, faults)
+  const server = limitServer && openServer(world, limitServer)
   const { refusedShare, commitRefusedShare: refusedBesides } = settings.faults
   const commitRefusedShare = Math.min(0.5, refusedShare + refusedBesides)
   /** Holds that begin while the next answer of the limits travels. */
@@ -103,7 +117,10 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
   let open: (Open & { readonly gateway: Gateway }) | undefined
   let process: SimProcess | undefined
   const client = createClient(world, settings, () => open)
-  const oracles = createOracles({ world, settings, client, service, record, machine })
+  const oracles = createOracles(
+    { world, settings, client, service, record, machine },
+    fleet && { spans: engineSpans(fleet), lateMs: fleetLateMsMax },
+  )
 
   function boot(): void {
     processes += 1
@@ -117,7 +134,7 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
       const downMs = world.between(`down ${own.number}`, 100, how === 'stop' ? 1_000 : downMsMax)
       world.at(world.now() + downMs, boot)
     })
-    start(own).catch((error: unknown) => {
+    runIn(own, () => start(own)).catch((error: unknown) => {
       // A start that fails ends the process, and its supervisor starts another one.
       world.trace({ kind: 'start failed', error: String(error) })
       endWhenSeen(own, 'the start failed')
@@ -137,11 +154,12 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
       draws += 1
       return world.draw(`random ${own.number} ${draws}`)
     }
-    const store: Store = wired({
+    const opened = await record.open(world.now() + machine.wallAheadMs)
+    const wiredStore: Store = wired({
       name: 'store',
       process: own,
       faults,
-      port: await record.open(world.now() + machine.wallAheadMs),
+      port: opened,
       terms: storeTerms,
       code: 'STORE_UNAVAILABLE',
       direct: storeDirect,
@@ -154,23 +172,34 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
     const gateway = await createGateway(configured(settings, own.number), {
       clock,
       random: createRandom(chance),
-      store,
+      ...(server === undefined
+        ? { store: wiredStore }
+        : {
+            store: plain(opened, wiredStore),
+            openLimitServer: (registrations) => ({
+              redis: server.connect(own, faults, registrations),
+              health: { counts: () => [] as never, noteError() {} } as never,
+            }),
+          }),
       providers: [service.adapter(own)],
       templates: wordless,
       ...(settings.subjectsMax === undefined ? {} : { subjectsMax: settings.subjectsMax }),
       ...(settings.recoveryRows === undefined ? {} : { recoveryRows: settings.recoveryRows }),
-      wrapState: (port) => (settings.subjectsMax === undefined ? stateBehindWire(port, own) : port),
+      wrapState: (port) =>
+        server === undefined && settings.subjectsMax === undefined ? stateBehindWire(port, own) : port,
       wrapThrottle: (port) =>
-        wired({
-          name: 'throttle',
-          process: own,
-          faults,
-          port,
-          terms: stateTerms,
-          code: 'STATE_UNAVAILABLE',
-          direct: throttleDirect,
-          isInOrder: () => true,
-        }),
+        server !== undefined
+          ? port
+          : wired({
+              name: 'throttle',
+              process: own,
+              faults,
+              port,
+              terms: stateTerms,
+              code: 'STATE_UNAVAILABLE',
+              direct: throttleDirect,
+              isInOrder: () => true,
+            }),
       wrapRoom: (port) =>
         wired({
           name: 'room',
@@ -182,16 +211,19 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
           direct: ['count', 'of'],
           isInOrder: () => true,
         }),
+      // Whom a queue wakes would go on with the timers of nobody.
       wrapQueue: (port) =>
-        wired({
-          name: 'queue',
-          process: own,
-          faults,
-          port,
-          terms: stateTerms,
-          code: 'STORE_UNAVAILABLE',
-          direct: queueDirect,
-        }),
+        server !== undefined
+          ? port
+          : wired({
+              name: 'queue',
+              process: own,
+              faults,
+              port,
+              terms: stateTerms,
+              code: 'STORE_UNAVAILABLE',
+              direct: queueDirect,
+            }),
     })
     if (!own.isAlive) return
     open = { process: own, entrance: createEntrance(gateway, clock), underWay: new Set(), gateway }
@@ -229,7 +261,7 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
     world.trace({ kind: 'stop', process: own.process.number })
     world.at(world.now() + drainMs, () => endWhenSeen(own.process, 'its stop took too long'))
     await Promise.allSettled([...own.underWay])
-    await own.gateway.stop()
+    await runIn(own.process, () => own.gateway.stop())
     own.process.end('stop', 'stopped')
   }
 
@@ -259,10 +291,18 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
   for (const [index, plan] of holds.entries())
     planned(`hold-${index}`, plan.at, () => {
       const hold = (): void => client.hold(`hold-${index}`, plan)
-      if (plan.isBeforeCall === true) beforeCall.push(() => world.soon(hold))
+      if (plan.isBeforeCall === true && server === undefined) beforeCall.push(() => world.soon(hold))
       else hold()
     })
 
+  for (const [index, { at }] of fleet?.engines.flushes.entries() ?? [])
+    planned(`flush-${index}`, at, () => server!.flush())
+  for (const [index, { at, downMs }] of fleet?.engines.restarts.entries() ?? [])
+    planned(`restart-${index}`, at, () => server!.restart(downMs))
+  for (const [index, { at, lostMs, deposedMs }] of fleet?.engines.failOvers.entries() ?? [])
+    planned(`fail-over-${index}`, at, () => server!.failOver(lostMs, deposedMs))
+
+  const removeTimers = server === undefined ? () => {} : installTimers()
   const offRejection = onRejection(world)
   try {
     boot()
@@ -294,8 +334,19 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
     }
   } finally {
     endMemoryWatch()
+    removeTimers()
     offRejection()
+    await server?.close()
   }
+}
+
+/** Copies the methods of a wire to an object: the composition replaces some of them. */
+function plain(store: Store, wire: Store): Store {
+  const names = new Set<string>()
+  for (let of: object = store; of !== Object.prototype; of = Object.getPrototypeOf(of) as object)
+    for (const name of Object.getOwnPropertyNames(of)) names.add(name)
+  names.delete('constructor')
+  return Object.fromEntries(Array.from(names, (name) => [name, Reflect.get(wire, name)])) as never as Store
 }
 
 /** Shows a rejection that nobody handles; the returned function ends it. */

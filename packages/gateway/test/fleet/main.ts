@@ -13,7 +13,7 @@ import { type RunOptions, type RunResult, runFleet } from './fleet.ts'
 import { type Focus, focusOf } from './fleet-settings.ts'
 import { runGateways } from './gateways.ts'
 import { sabotages } from './sabotages.ts'
-import { openRedisScriptServer } from './script-servers.ts'
+import { createScriptServer, openRedisScriptServer } from './script-servers.ts'
 import { shrink } from './shrink.ts'
 import { startSimRedis } from './sim-redis.ts'
 import { runStep, type Scale, type Step, steps } from './steps.ts'
@@ -47,6 +47,7 @@ checks the invariants.
   --trace <file>     write the trace of that seed, whether it fails or not
   --calls            with every call of a port in the trace
   --gateways <n>     run so many gateways at once, 1 to 4, over one record and one server of limits (1)
+  --served           count the limits of the one gateway in a server, which loses them as the seed says
   --redis            run the scripts of the limits on a Redis that the command starts, in place of their translation in
                      the process itself: the same traces at three times the cost
   --sabotage [name]  try each one-line sabotage, or this one: the oracles must find it`
@@ -60,6 +61,7 @@ const { values, positionals } = readArguments(
     trace: { type: 'string' },
     calls: { type: 'boolean', default: false },
     gateways: { type: 'string' },
+    served: { type: 'boolean', default: false },
     redis: { type: 'boolean', default: false },
     /** The Redis of a worker. */
     socket: { type: 'string' },
@@ -85,6 +87,8 @@ for (const name of ['seeds', 'from', 'seed', 'stride'] as const)
     misused(usage, `--${name} wants a number from 1, not "${values[name]}"`)
 if (values.gateways !== undefined && !/^[1-4]$/.test(values.gateways))
   misused(usage, `--gateways wants a number from 1 to 4, not "${values.gateways}"`)
+if (values.served && values.gateways !== undefined && values.gateways !== '1')
+  misused(usage, '--served is for one gateway: several have a server in any case')
 if (values.scale !== 'small' && values.scale !== 'full')
   misused(usage, `--scale wants small or full, not "${values.scale}"`)
 const scale: Scale = values.scale === 'full' ? 'full' : 'small'
@@ -133,7 +137,10 @@ async function prove(): Promise<void> {
 
 /** Runs one seed: of one gateway, or of several. */
 function run(seed: number, options: RunOptions = {}, of = gateways): Promise<RunResult> {
-  if (of === 1) return runFleet(seed, options)
+  if (of === 1) {
+    const limitServer = values.served ? (scripts ?? createScriptServer()) : undefined
+    return runFleet(seed, { ...options, ...(limitServer === undefined ? {} : { limitServer }) })
+  }
   return runGateways(seed, { ...options, gateways: of, ...(scripts === undefined ? {} : { scripts }) })
 }
 
@@ -197,6 +204,7 @@ async function spread(
       String(seeds),
       '--gateways',
       String(of),
+      ...(values.served ? ['--served'] : []),
       ...(socket === undefined ? [] : ['--socket', socket]),
       ...(options.focus === undefined ? [] : ['--focus', options.focus]),
     ]
@@ -241,7 +249,8 @@ async function many(count: number): Promise<void> {
   const began = performance.now()
   const onFailure = ({ seed, invariant, detail }: Failure): void => {
     console.log(`seed ${seed}: ${invariant}: ${detail}`)
-    console.log(`  npm run check:fleet -- ${gateways === 1 ? '' : `--gateways ${gateways} `}--seed ${seed}`)
+    const of = gateways === 1 ? (values.served ? '--served ' : '') : `--gateways ${gateways} `
+    console.log(`  npm run check:fleet -- ${of}--seed ${seed}`)
   }
   const { ran, failures } = await spread(count, { onFailure })
   const seconds = Math.round((performance.now() - began) / 1_000)

@@ -122,7 +122,7 @@ function createCommon(watched: Watched) {
  * A call of several gateways is late behind this, ms: besides what one gateway may take, tokens of an account are asked
  * for at the end of a slot, and the state of a recipient is read over a wire.
  */
-const fleetLateMsMax = 300
+export const fleetLateMsMax = 300
 /** All processes have started, and the accounts are in use, ms after the start. */
 const bornMs = 3 * second
 
@@ -171,13 +171,17 @@ export function createFleetOracles(
   }
 }
 
-export function createOracles(watched: Watched): Oracles<Living | undefined> {
+/** @param engines the losses of a server of limits, and how late a call may be beside one */
+export function createOracles(
+  watched: Watched,
+  engines?: { readonly spans: readonly Span[]; readonly lateMs: number },
+): Oracles<Living | undefined> {
   const { world, client } = watched
   watchAccounts(watched)
   const { record, told, unsettled, ...common } = createCommon(watched)
-  const calm = createCalm(world, watched.settings)
-  const order = watchOrder(watched, record, calm)
-  const lateness = watchLateness(watched, record, calm)
+  const calm = createCalm(world, watched.settings, engines?.spans)
+  const order = watchOrder(watched, record, calm, engines !== undefined)
+  const lateness = watchLateness(watched, record, calm, engines?.lateMs)
   const { rows, jobs, others } = record
 
   function checkCounts({ ledger }: Gateway): void {

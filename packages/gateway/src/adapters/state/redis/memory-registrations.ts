@@ -1,13 +1,14 @@
 /** The registrations of limiter servers for one process, counted in memory. A fleet counts them in its store. */
-import { randomBytes } from 'node:crypto'
 import type { Registrations, ServerLife } from '../../../ports/limiter.ts'
+import type { Random } from '../../../ports.ts'
 
 /**
- * Returns a number behind which no process has counted before: 52 random bits. So what an earlier process left in a server,
- * or one whose store was restored from a backup since, bears another number, and is unknown. A thousand starts of ten
+ * Draws a number behind which no process has counted before: one of 2⁵². So what an earlier process left in a server, or one
+ * whose store was restored from a backup since, bears another number, and is unknown. A thousand starts of ten
  * registrations each share a number with a probability of 10⁻⁹.
  */
-export const randomNumber = (): number => Number(randomBytes(8).readBigUInt64BE() >> 12n)
+export const randomNumber = (random: Pick<Random, 'next'>): number =>
+  Math.floor(random.next() * 2 ** 20) * 2 ** 32 + Math.floor(random.next() * 2 ** 32)
 
 /** @param last - the number before the first one. @defaultValue 0, for a server that nobody has used before */
 export function createMemoryRegistrations(last = 0): Registrations {

@@ -107,13 +107,22 @@ export function createOneProcessRecord(store: Store): OneProcessRecord {
         next = undefined
         return readWaiting(store)
       })
-      last = next.catch(() => undefined)
+      // It keeps nothing of what was read.
+      const end = (): void => {}
+      last = next.then(end, end)
     }
     return next
   }
 
+  /** Ends the rights also where the answer of a commit was lost. */
+  const isApplied: Store['isApplied'] = async (change) => {
+    const is = await store.isApplied(change)
+    if (is) endRights(change)
+    return is
+  }
+
   return {
-    store: { ...store, begin, commit, counted },
+    store: { ...store, begin, commit, counted, isApplied },
     records: {
       async nextThrottleGeneration(tenant) {
         const number = generationOf(tenant) + 1
