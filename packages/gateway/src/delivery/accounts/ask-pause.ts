@@ -1,7 +1,7 @@
 /**
  * Decides in which slots an account is asked for: in each one at first, and ever more rarely while it has no free place.
- * What is free later than that is found later by a fiftieth of the time for which nothing was. All accounts and processes
- * leave out the same slots, so the accounts of a pool still share their questions.
+ * A place is found late by at most a fiftieth of the time for which there was none, and by 80 ms at most. All accounts and
+ * processes leave out the same slots, so the accounts of a pool still share their questions.
  */
 import type { SlotGrant } from '../../ports/account-slots.ts'
 import { slotMs } from './fleet-long-use.ts'
@@ -27,6 +27,8 @@ export class AskPause {
    * @param endsAt the end of the slot
    */
   heard(now: number, { tokens, shortage }: SlotGrant, kept: number, slot: number, endsAt: number): void {
+    // Nothing was wanted meanwhile, and nobody knows if there was a place.
+    if (now - this.#until > stepMs) this.#lackedSince = undefined
     // A call of another process may end at any instant, and gives its place back.
     if (tokens > 0 || kept > 0 || shortage === 'concurrency') this.#lackedSince = undefined
     else this.#lackedSince ??= now

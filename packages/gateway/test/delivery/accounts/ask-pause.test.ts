@@ -65,3 +65,18 @@ test('whoever got all it asked for, or its share, may ask at once', () => {
     assert.ok(pause.until <= 5_000)
   }
 })
+
+test('a place that is wanted again after some time is asked for in each slot, whatever was lacking before', () => {
+  const pause = new AskPause()
+  const heardAt = (now: number): void =>
+    pause.heard(
+      now,
+      { tokens: 0, isProbe: false, shortage: 'window', busy: 0 },
+      0,
+      now / slotMs,
+      now + slotMs,
+    )
+  heardAt(10_000)
+  heardAt(600_000 + slotMs)
+  assert.equal(pause.until, 600_000 + 2 * slotMs)
+})
