@@ -52,10 +52,7 @@ export async function inspect(db: Db, { shown, schema }: PostgresAddress): Promi
   const known = filesOf().length
   const schemaVersion = await versionOf(db, schema)
   if (schemaVersion !== undefined && schemaVersion > known)
-    throw new SluiceError(
-      'INVALID_CONFIG',
-      `The schema "${schema}" at ${shown} is of a newer version of Sluice (${schemaVersion}, this one knows ${known}): run that version.`,
-    )
+    throw newerSchema({ shown, schema }, schemaVersion, known)
   const [namespace] = await db.query<{ owner: string; may: boolean }>(
     `SELECT pg_get_userbyid(n.nspowner) AS owner, has_schema_privilege(n.oid, 'CREATE')
         AND (c.oid IS NULL OR pg_has_role(c.relowner, 'USAGE')) AS may
@@ -75,6 +72,16 @@ export async function inspect(db: Db, { shown, schema }: PostgresAddress): Promi
     mayMigrate: namespace?.may ?? database!.may,
   }
 }
+
+const newerSchema = (
+  { shown, schema }: Pick<PostgresAddress, 'shown' | 'schema'>,
+  schemaVersion: number,
+  known: number,
+): SluiceError =>
+  new SluiceError(
+    'INVALID_CONFIG',
+    `The schema "${schema}" at ${shown} is of a newer version of Sluice (${schemaVersion}, this one knows ${known}): run that version.`,
+  )
 
 /**
  * Completes the schema; one that is complete is left alone, without a statement that defines anything.
@@ -102,6 +109,7 @@ export async function migrate(db: Db, address: PostgresAddress): Promise<readonl
     await db.query('CREATE TABLE IF NOT EXISTS migration (version int PRIMARY KEY)')
     // Another process may have completed it while this one waited for the lock.
     const version = (await versionOf(db, schema))!
+    if (version > all) throw newerSchema(address, version, all)
     for (const [index, name] of filesOf().entries()) {
       if (index < version) continue
       const text = readFileSync(new URL(name, folder), 'utf8')

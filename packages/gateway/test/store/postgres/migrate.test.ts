@@ -157,6 +157,26 @@ describe('the schema on PostgreSQL', needs('postgres'), () => {
     for (const each of [slow, next]) await each.close()
   })
 
+  test('a process that waited refuses a schema that a newer version has completed meanwhile', async (t) => {
+    const url = schemaUrl('overtaken')
+    const address = addressOf(url)
+    const [newer, older] = await Promise.all([connect(address), connect(address)])
+    t.after(() => Promise.all([newer.close(), older.close()]))
+    await migrate(newer, address)
+    await newer.query('DELETE FROM migration WHERE version = (SELECT max(version) FROM migration)')
+    await newer.query('BEGIN')
+    await newer.query("SELECT pg_advisory_xact_lock(hashtext('sluice migrations'), hashtext($1))", [
+      address.schema,
+    ])
+    const migrated = migrate(older, address)
+    migrated.catch(() => {})
+    const waits = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    while ((await ask(url, waits)).length === 0) await sleep(20)
+    await newer.query('INSERT INTO migration VALUES (9998), (9999)')
+    await newer.query('COMMIT')
+    await assert.rejects(migrated, { code: 'INVALID_CONFIG', message: /newer version of Sluice \(9999,/ })
+  })
+
   test('a file has nothing to migrate', () => {
     const { status, out } = sluice(['migrate'], { SLUICE_STORE: 'sqlite:./data/sluice.db' })
     assert.equal(status, 0)
