@@ -84,10 +84,10 @@ const fillsMs = 2_000
 /** Pauses before the next question, while another process fills a subject or newcomers are held up, ms. */
 const pausesMs = [5, 10, 20, 40] as const
 /**
- * An id that no limit counts keeps an empty value for a day, so that a recipient without notifications is known. No
- * notification has it.
+ * An id that no limit counts, and no notification has: it keeps a value without other ids, so that a recipient without
+ * notifications is known (limit-subject.lua).
  */
-export const presence = '.'
+export const keepingId = '.'
 const keyNames = { name: '', others: [':about', ':waiting', ':prints'] } as const
 /** The arguments in the places of those of the library, for an operation on an id that does not ask it. */
 export const unasked = (id: string): readonly string[] => ['', '', '', id, '', '', '']
@@ -263,7 +263,9 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
     const { fingerprints, waitlist, isOutdated = false } = facts
     const known = new Set(facts.entries.map(({ id }) => id))
     const entries =
-      facts.entries.length > 0 ? facts.entries : [{ id: presence, at: clock.now(), fired: true, streams: [] }]
+      facts.entries.length > 0
+        ? facts.entries
+        : [{ id: keepingId, at: clock.now(), fired: true, streams: [] }]
     const call = {
       operation: 'fill',
       subject,

@@ -6,7 +6,7 @@
 import type { RestoredEntry } from '@sluice/limits'
 import type { HeldMove, KnownEntries, PlanLate, SubjectEntries } from '../../../ports/limiter.ts'
 import type { Subject } from '../../../ports.ts'
-import { type LimitCalls, presence } from './limit-calls.ts'
+import { keepingId, type LimitCalls } from './limit-calls.ts'
 import type { LimitHolds } from './limit-holds.ts'
 
 export interface LimitPlansOptions {
@@ -48,7 +48,7 @@ export function createLimitPlans({ calls, holds, planLate }: LimitPlansOptions):
   async function read(subject: Subject): Promise<readonly RestoredEntry[]> {
     const [text = '[]'] = await calls.run({ operation: 'entries', subject })
     const rows = JSON.parse(String(text)) as readonly Row[] | object
-    return Array.isArray(rows) ? (rows as readonly Row[]).filter(([id]) => id !== presence).map(entryOf) : []
+    return Array.isArray(rows) ? (rows as readonly Row[]).filter(([id]) => id !== keepingId).map(entryOf) : []
   }
 
   async function readAll(subjects: Iterable<Subject>): Promise<KnownEntries> {

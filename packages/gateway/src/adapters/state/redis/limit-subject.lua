@@ -94,7 +94,7 @@ end
 
 local row = call('HMGET', about, 'r', 'p', 'f')
 
--- True where the value was filled under other rules: it is of no use, and what it knows and the record does not is kept.
+-- True where there is a value of this registration, filled under other rules: what it knows of ids on record is kept.
 local function isKept()
   return row[1] and string.sub(row[1], 1, #incarnation + 1) == incarnation .. ' ' and call('EXISTS', key) == 1
 end
