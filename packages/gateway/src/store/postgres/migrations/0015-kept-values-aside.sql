@@ -53,6 +53,7 @@ BEGIN
   RETURN deltas;
 END $$;
 
+-- Rows are written by their place: see 0014-moved-rows.sql.
 CREATE FUNCTION write_moved(my bigint, claimed bigint, moves json, bad int[], texts text[]) RETURNS delta[] LANGUAGE plpgsql AS $$
 DECLARE deltas delta[];
 BEGIN
@@ -62,11 +63,11 @@ BEGIN
       suspects bigint[], digest text, cause text, at bigint, waits text, policy text, t int)
     WHERE c <> ALL(bad)
   ), old AS MATERIALIZED (
-    SELECT m.*, l.tenant, l.old_kind, l.bytes, l.old_due_at, l.owner, l.old_state FROM m CROSS JOIN LATERAL (
-      SELECT tenant, live.kind AS old_kind, bytes, live.due_at AS old_due_at, owner, live.state AS old_state
-        FROM live WHERE live.id = m.id) l
+    SELECT m.*, l.place, l.tenant, l.old_kind, l.bytes, l.old_due_at, l.owner, l.old_state FROM m CROSS JOIN LATERAL (
+      SELECT live.ctid AS place, tenant, live.kind AS old_kind, bytes, live.due_at AS old_due_at, owner,
+        live.state AS old_state FROM live WHERE live.id = m.id) l
   ), gone AS (
-    DELETE FROM live USING (SELECT id FROM old WHERE status > 5) e WHERE live.id = e.id
+    DELETE FROM live USING (SELECT place FROM old WHERE status > 5) e WHERE live.ctid = e.place
   ), ended AS (
     INSERT INTO outcome (id, tenant, channel, status, at, due_at, attempts, fired_at, turned_at, suspects, state)
       SELECT id, tenant, channel, status, at, due_at, attempts, fired_at, turned_at, suspects,
@@ -82,7 +83,7 @@ BEGIN
       owner = CASE WHEN s.status = 2 THEN -1
         WHEN s.old_due_at = s.due_at AND s.owner IS NULL THEN NULL
         WHEN s.due_at <= claimed THEN my END
-    FROM (SELECT * FROM old WHERE status <= 5) s WHERE live.id = s.id
+    FROM (SELECT * FROM old WHERE status <= 5) s WHERE live.ctid = s.place
   )
   SELECT array_agg(d) INTO deltas FROM old CROSS JOIN LATERAL (VALUES
     (ROW(tenant, old_kind, -1, -bytes)::delta),
