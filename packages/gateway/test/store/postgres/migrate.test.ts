@@ -1,5 +1,6 @@
 /** The schema and who may complete it: an owner, and a role that only runs gateways, on a real PostgreSQL. */
 import assert from 'node:assert/strict'
+import { readdirSync } from 'node:fs'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
@@ -39,6 +40,14 @@ const definitions = (url: string) =>
       UNION ALL SELECT p.oid, p.proname, p.xmin::text FROM pg_proc p WHERE p.pronamespace = current_schema()::regnamespace
       ORDER BY 1`,
   )
+
+test('the steps are numbered one after the other, so that two of them never have one number', () => {
+  const names = readdirSync(new URL('../../../src/store/postgres/migrations/', import.meta.url)).toSorted()
+  assert.deepEqual(
+    names.map((name) => Number(name.slice(0, 4))),
+    names.map((_, index) => index + 1),
+  )
+})
 
 describe('the schema on PostgreSQL', needs('postgres'), () => {
   before(() => asAdministrator(`CREATE ROLE ${role} LOGIN`))

@@ -1,22 +1,26 @@
 -- Writes the rows that were read, by their place: all of them are locked (lock_moved), so that none has moved since. By their
 -- ids they would be looked for once more; and where `live` was nearly empty when that was planned, all of it is read for each
 -- group, and each of its rows is compared with each of the group.
-CREATE OR REPLACE FUNCTION write_moved(my bigint, claimed bigint, moves json, bad int[]) RETURNS delta[] LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION write_moved(my bigint, claimed bigint, moves json, bad int[], texts text[]) RETURNS delta[] LANGUAGE plpgsql AS $$
 DECLARE deltas delta[];
 BEGIN
   WITH m AS MATERIALIZED (
-    SELECT * FROM json_to_recordset(moves) AS x(c int, id text, channel text, status smallint, kind smallint, rev int,
-      due_at bigint, attempts int, fired_at bigint, turned_at bigint, suspects bigint[], digest text, cause text,
-      at bigint, state json, waits text, policy text)
+    SELECT x.*, texts[t]::json AS state FROM json_to_recordset(moves) AS x(c int, id text, channel text,
+      status smallint, kind smallint, rev int, due_at bigint, attempts int, fired_at bigint, turned_at bigint,
+      suspects bigint[], digest text, cause text, at bigint, waits text, policy text, t int)
     WHERE c <> ALL(bad)
   ), old AS MATERIALIZED (
-    SELECT m.*, l.place, l.tenant, l.old_kind, l.bytes, l.old_due_at, l.owner FROM m CROSS JOIN LATERAL (
-      SELECT live.ctid AS place, tenant, live.kind AS old_kind, bytes, live.due_at AS old_due_at, owner FROM live WHERE live.id = m.id) l
+    SELECT m.*, l.place, l.tenant, l.old_kind, l.bytes, l.old_due_at, l.owner, l.old_state FROM m CROSS JOIN LATERAL (
+      SELECT live.ctid AS place, tenant, live.kind AS old_kind, bytes, live.due_at AS old_due_at, owner, live.state AS old_state
+        FROM live WHERE live.id = m.id) l
   ), gone AS (
     DELETE FROM live USING (SELECT place FROM old WHERE status > 5) e WHERE live.ctid = e.place
   ), ended AS (
     INSERT INTO outcome (id, tenant, channel, status, at, due_at, attempts, fired_at, turned_at, suspects, state)
-      SELECT id, tenant, channel, status, at, due_at, attempts, fired_at, turned_at, suspects, state
+      SELECT id, tenant, channel, status, at, due_at, attempts, fired_at, turned_at, suspects,
+        -- `whole` adds the decision of the acceptance; one that a move has written since is added here.
+        CASE WHEN old_state IS NULL OR state->'decision' IS NOT NULL THEN state
+          ELSE ('{"decision":' || (old_state->'decision')::text || ',' || substr(state::text, 2))::json END
       FROM old WHERE status > 5
   ), stays AS (
     UPDATE live SET channel = s.channel, status = s.status, kind = s.kind, rev = s.rev, due_at = s.due_at,
