@@ -5,6 +5,7 @@
 import type { Draft, Notification, Recipient } from '../../src/model.ts'
 import type { Caller } from '../../src/stages.ts'
 import type { Entrance, Response } from './entrance.ts'
+import type { AmbushOrder } from './fleet-settings.ts'
 import type { SimProcess } from './process.ts'
 import {
   actors,
@@ -65,11 +66,11 @@ export interface Client {
   /** Requests that a living process has not answered. */
   waiting(): readonly Exchange[]
   start(): void
-  /** Cancels a notification that a process is about to send, or opts its recipient out, at another process. */
+  /** Cancels a notification that a process is about to send, opts its recipient out, or holds its tenant, at another process. */
   ambush(
     process: SimProcess,
     of: Pick<Notification, 'tenant' | 'module' | 'id' | 'to'>,
-    order: 'cancel' | 'opt-out',
+    order: AmbushOrder,
   ): void
   /** Posts one notification to a process, once. */
   probe(
@@ -325,7 +326,10 @@ export function createClient(
       const other = open(process)
       if (other === undefined || other.process === process) return
       if (order === 'cancel') send({ operation: -1, kind: 'cancel', caller, of: id, drafts: [] }, 1, other)
-      else {
+      else if (order === 'hold') {
+        const plan = { at: world.elapsed(), forMs: 3 * second, selection: { tenant } }
+        send({ operation: -1, kind: 'hold', caller, of: `ambush-${id}`, plan, drafts: [] }, 1, other)
+      } else {
         const change = { optOuts: [{ channel: 'email' as const }, { channel: 'sms' as const }] }
         send({ operation: -1, kind: 'preferences', caller, of: to.id, change, drafts: [] }, 1, other)
       }

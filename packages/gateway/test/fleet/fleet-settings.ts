@@ -11,10 +11,13 @@ interface Timed {
   readonly at: number
 }
 
+/** An operator may hold the tenant, a client may cancel the notification or opt its recipient out. */
+export type AmbushOrder = 'cancel' | 'opt-out' | 'hold'
+
 /** A pause that strikes when a process has the next right to send, and the order that a client gives of another one meanwhile. */
 interface Ambush extends Timed {
   readonly forMs: number
-  readonly order: 'cancel' | 'opt-out'
+  readonly order: AmbushOrder
   /** The pause begins before the right arrives, not behind it. */
   readonly isBeforeAnswer: boolean
 }
@@ -102,7 +105,16 @@ export function fleetSettingsOf(seed: number, gateways: number): FleetSettings {
       crashes: times('crash', 0.35, 2, crash),
     },
   }
-  if (focus === 'none') return mixed
+  if (focus === 'none' && settings.faults.holds.length === 0) return mixed
+  if (focus === 'none')
+    return {
+      ...mixed,
+      ambushes: many('held ambush', 8, (name) => ({
+        forMs: between(`${name} for`, 20, 240),
+        order: 'hold' as const,
+        isBeforeAnswer: draw(`${name} before`) < 0.5,
+      })),
+    }
 
   /** Two recipients get nearly everything, so that their windows are always full. */
   const hot = [recipients[0], recipients[0], recipients[1]]
