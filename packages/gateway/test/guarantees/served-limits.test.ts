@@ -17,7 +17,7 @@ import { startRedis } from '../../../../scripts/services/redis.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { createGateway, type Gateway, type GatewayParts } from '../../src/gateway.ts'
 import { type Answer, createSite, type SinkProcess, type Site, startSink } from '../child.ts'
-import { overfull } from './windows.ts'
+import { clockText, overfull } from './windows.ts'
 
 interface Posted {
   readonly notificationId: string
@@ -101,10 +101,22 @@ describe('a gateway with a file and a Redis', needs('redis'), () => {
     }))
   }
 
-  /** Waits until the provider was called for each of these, for 30 s at most; returns their calls. */
+  /** Asserts that no window of one of these recipients is over at the provider. */
+  async function assertNoneOver(calls: readonly Call[]): Promise<void> {
+    // What arrives while the provider's process stands still is stamped with the end of that.
+    const { stalls } = (await sink.dump(0)).clock
+    const stillMs = Math.max(0, ...stalls.map(({ ms }) => ms))
+    for (const [recipient, own] of Map.groupBy(calls, (call) => call.recipient)) {
+      const instants = own.map(({ at }) => at)
+      const over = overfull(instants, { ...few, windowMs: few.windowMs - stillMs })
+      assert.equal(over, 0, `${recipient}: ${instants}, ${clockText((await sink.dump(0)).clock)}`)
+    }
+  }
+
+  /** Waits until the provider was called for each of these, for 60 s at most; returns their calls. */
   async function sent(ids: readonly string[]): Promise<readonly Call[]> {
     const wanted = new Set(ids)
-    for (const until = performance.now() + 30_000; ; await sleep(200)) {
+    for (const until = performance.now() + 60_000; ; await sleep(200)) {
       const calls = (await callsOf()).filter(({ id }) => wanted.has(id))
       const found = new Set(calls.map(({ id }) => id)).size
       if (found === wanted.size) return calls
@@ -146,12 +158,11 @@ describe('a gateway with a file and a Redis', needs('redis'), () => {
     assert.deepEqual([third.status, third.decision.reason], ['scheduled', 'recipient_limit'])
     assert.equal((await post({}, 'slow')).status, 429)
     await postUntil(performance.now() + 700)
+    // On a busy machine the time may not have sufficed to fill more than two windows.
+    while (ids.length < 4 * paced.max) ids.push((await post({}, 'paced')).json<Posted>().notificationId)
     await admin.flushall()
     const calls = (await sent(ids)).filter(({ recipient }) => recipient.startsWith('p'))
-    for (const [recipient, own] of Map.groupBy(calls, (call) => call.recipient)) {
-      const instants = own.map(({ at }) => at)
-      assert.equal(overfull(instants, few), 0, `${recipient}: ${instants}`)
-    }
+    await assertNoneOver(calls)
     const file = new DatabaseSync(join(site.folder, 'data/sluice.db'), { readOnly: true })
     const passes = file
       .prepare(
@@ -161,7 +172,7 @@ describe('a gateway with a file and a Redis', needs('redis'), () => {
       .all()
       .map(({ at }) => Number(at))
     file.close()
-    assert.ok(passes.length > 2 * paced.max, `${passes.length} have passed`)
+    assert.ok(passes.length > paced.max, `${passes.length} have passed`)
     assert.equal(overfull(passes, paced), 0, `${passes}`)
   })
 
@@ -263,21 +274,13 @@ describe('a gateway with a file and a Redis', needs('redis'), () => {
     const calls = await sent([...held, critical.notificationId])
     const all = new Set((await callsOf()).map(({ id }) => id))
     assert.ok(!all.has(forbidden) && !all.has(cancelled))
-    for (const own of Map.groupBy(
-      calls.filter(({ recipient }) => recipient.startsWith('h')),
-      (call) => call.recipient,
-    ).values()) {
-      assert.equal(
-        overfull(
-          own.map(({ at }) => at),
-          few,
-        ),
-        0,
-      )
-      // Two of one instant meet the sink in any order.
+    const limited = calls.filter(({ recipient }) => recipient.startsWith('h'))
+    await assertNoneOver(limited)
+    for (const own of Map.groupBy(limited, (call) => call.recipient).values()) {
+      // Some of one window meet the sink in any order; the next window is 3 s later.
       const inOrder = own.toSorted((a, b) => (a.id < b.id ? -1 : 1))
       const late = inOrder.filter(({ at }, index) =>
-        inOrder.slice(index + 1).some((each) => each.at < at - 500),
+        inOrder.slice(index + 1).some((each) => each.at < at - few.windowMs / 2),
       )
       assert.deepEqual(late, [], 'in the order of acceptance')
     }
