@@ -103,7 +103,7 @@ describe('a gateway with a file and a Redis', needs('redis'), () => {
 
   /** Asserts that no window of one of these recipients is over at the provider. */
   async function assertNoneOver(calls: readonly Call[]): Promise<void> {
-    // What arrives while the provider's process stands still is stamped with the end of that.
+    // A call that arrives while the provider's process stands still is stamped with the end of that.
     const { stalls } = (await sink.dump(0)).clock
     const stillMs = Math.max(0, ...stalls.map(({ ms }) => ms))
     for (const [recipient, own] of Map.groupBy(calls, (call) => call.recipient)) {
