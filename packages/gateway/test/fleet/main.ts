@@ -49,7 +49,7 @@ checks the invariants.
   --gateways <n>     run so many gateways at once, 1 to 4, over one record and one server of limits (1)
   --served           count the limits of the one gateway in a server, which loses them as the seed says
   --redis            run the scripts of the limits on a Redis that the command starts, in place of their translation in
-                     the process itself: the same traces at three times the cost
+                     the process itself: the same traces at twice the cost
   --sabotage [name]  try each one-line sabotage, or this one: the oracles must find it`
 
 const { values, positionals } = readArguments(

@@ -24,14 +24,11 @@ describe('scripts in the process itself and on a real Redis', needs('redis'), ()
     await redis.stop()
   })
 
-  it('give the same answers, keys and traces of whole runs', async () => {
-    for (const gateways of [2, 4]) {
-      const seed = 4 * testSeed + gateways
-      const before = twins.asked()
-      const { lines } = await runGateways(seed, { gateways, scripts: twins })
-      assert.ok(twins.asked() - before > 500, 'the run asked the scripts')
-      assert.deepEqual((await runGateways(seed, { gateways })).lines, lines)
-    }
+  it('give the same answers, keys and trace of a whole run', async () => {
+    const seed = testSeed + 7
+    const { lines } = await runGateways(seed, { gateways: 4, scripts: twins })
+    assert.ok(twins.asked() > 500, 'the run asked the scripts')
+    assert.deepEqual((await runGateways(seed, { gateways: 4 })).lines, lines)
   })
 
   for (const state of ['limits', 'throttle', 'room'] as const)
