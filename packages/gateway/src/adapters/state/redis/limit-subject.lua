@@ -225,13 +225,12 @@ if isFilled and filler == token then
   call('HSET', about, 'r', mark)
   live(about, markMs)
   if row[2] then keepKnown() end
-elseif isFilling then
-  -- Also where it is known under the rules of the caller: a fill under others would drop what is counted meanwhile.
-  return { '?', 0 }
 elseif row[1] == mark and call('EXISTS', key) == 1 then
   isFilled = false
-  -- A fill that comes so late would drop what is counted from here on.
+  -- A fill under other rules would drop what is counted from here on: its caller reads the record again.
   if filling then call('HDEL', about, 'f') end
+elseif isFilling then
+  return { '?', 0 }
 else
   if operation == 'recount' then return { 'none' } end
   call('HSET', about, 'f', string.format('%.0f %s', now + fillMs, token))
