@@ -88,6 +88,11 @@ const crimes: readonly [what: string, changes: Record<string, string>, failed: r
     { 'ARCHITECTURE.md': wayOf([gate]), [gate]: gateImports + '\n'.repeat(3_499) },
     [short, small],
   ],
+  [
+    'two steps of the schema with one number',
+    { 'docs/postgres/migrations/0001-a.sql': '', 'docs/postgres/migrations/0001-b.sql': '' },
+    ['no two steps of the schema of PostgreSQL have one number'],
+  ],
   ['a way without files', { 'ARCHITECTURE.md': wayOf([]) }, [short]],
   [
     'a stage that imports an adapter',

@@ -28,7 +28,7 @@ import {
 } from './map.ts'
 import { commentsAreSentences } from './sentences.ts'
 import { readTree } from './tree.ts'
-import { linksLead, noMachinePaths, nothingIsPutOff, pagesAreListed } from './words.ts'
+import { linksLead, noMachinePaths, nothingIsPutOff, pagesAreListed, stepsAreInOrder } from './words.ts'
 
 const usage = `Usage: npm run tidy -- [options]
   --record   lower the recorded sizes of files to what they are now`
@@ -56,6 +56,7 @@ export const checks: readonly Check[] = [
   lockRunsOnOldestNode,
   linksLead,
   pagesAreListed,
+  stepsAreInOrder,
 ]
 
 export interface Outcome {

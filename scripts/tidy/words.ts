@@ -60,16 +60,26 @@ export const pagesAreListed: Check = {
     const unlisted = pages
       .filter((file) => !tree.text(docsIndex).includes(`](${file.slice('docs/'.length)})`))
       .map((where) => ({ where, what: `is not listed in ${docsIndex}`, wayOut: 'add a line for it there' }))
-    const numbered = Map.groupBy(pages, (file) => /^docs\/decisions\/(\d+)-/.exec(file)?.[1])
-    const doubled = [...numbered]
-      .filter(([number, files]) => number !== undefined && files.length > 1)
-      .map(([number, files]) => ({
-        where: files[1]!,
-        what: `has the number ${number}, as ${files[0]} has`,
-        wayOut: 'give the younger one the next free number',
-      }))
-    return [...unlisted, ...doubled]
+    return [...unlisted, ...sharedNumbers(pages, /^docs\/decisions\/(\d+)-/)]
   },
+}
+
+/** Two steps that were made side by side may define the same function: the younger one takes up what the other does. */
+export const stepsAreInOrder: Check = {
+  name: 'no two steps of the schema of PostgreSQL have one number',
+  faults: (tree) => sharedNumbers(tree.files, /\/postgres\/migrations\/(\d+)-[^/]+\.sql$/),
+}
+
+/** Files beyond the first one of each number. */
+function sharedNumbers(files: readonly string[], pattern: RegExp): Fault[] {
+  const numbered = Map.groupBy(files, (file) => pattern.exec(file)?.[1])
+  return [...numbered]
+    .filter(([number, those]) => number !== undefined && those.length > 1)
+    .map(([number, those]) => ({
+      where: those[1]!,
+      what: `has the number ${number}, as ${those[0]} has`,
+      wayOut: 'give the younger one the next free number',
+    }))
 }
 
 function deadLinks(tree: Tree, file: string): Fault[] {
