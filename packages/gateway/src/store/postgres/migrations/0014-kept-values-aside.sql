@@ -53,7 +53,6 @@ BEGIN
   RETURN deltas;
 END $$;
 
--- Rows are written by their place: see 0014-moved-rows.sql.
 CREATE FUNCTION write_moved(my bigint, claimed bigint, moves json, bad int[], texts text[]) RETURNS delta[] LANGUAGE plpgsql AS $$
 DECLARE deltas delta[];
 BEGIN
