@@ -41,10 +41,10 @@ describe('the store on PostgreSQL', needs('postgres'), () => {
     }
   })
 
-  it('reads recipients on when a gateway of a newer version has completed the schema', async () => {
+  it('reads recipients on when a gateway of a newer version has completed the schema', async (t) => {
     const url = schemaUrl('newer')
     const store = await openAt(url, stillClock(epoch))
-    after(() => store.close())
+    t.after(() => store.close())
     await store.commit({ accept: [someNotification()] })
     const counted = () => store.counted({ tenant: 'acme', recipient: 'user-1', since: 0, limit: 1_000 })
     assert.equal((await counted()).items.length, 1)
