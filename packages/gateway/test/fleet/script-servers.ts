@@ -4,7 +4,7 @@
  * everything is one with another space. Scripts count their own times by the virtual one, so no key ends by the server's.
  */
 import { createClient } from '@redis/client'
-import type { Reply } from '../../src/adapters/state/redis/redis-server.ts'
+import type { Reply } from '../../src/adapters/state/redis/redis-answers.ts'
 import { type Script, scripts } from '../../src/adapters/state/redis/scripts.ts'
 import { copyKeys, type Keys } from '../lua/redis-commands.ts'
 import { runScript } from '../lua/script-runner.ts'

@@ -3,7 +3,7 @@
  * server that has lost everything is one with another space of keys. Registration, the end of a life and a deposed master
  * that still answers stand here as redis-server.ts meets them.
  */
-import { type Reply, unavailable } from '../../src/adapters/state/redis/redis-server.ts'
+import { type Reply, unavailable } from '../../src/adapters/state/redis/redis-answers.ts'
 import type { RedisState } from '../../src/adapters/state/redis/redis-state.ts'
 import { onceScript, type Script } from '../../src/adapters/state/redis/scripts.ts'
 import type { Registrations } from '../../src/ports/limiter.ts'

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { isDeepStrictEqual } from 'node:util'
 import { createClient } from '@redis/client'
-import type { Reply } from '../../src/adapters/state/redis/redis-server.ts'
+import type { Reply } from '../../src/adapters/state/redis/redis-answers.ts'
 import { encodeJson } from '../lua/lua-json.ts'
 import { bytesOf, unpacked } from '../lua/lua-packing.ts'
 import { one, Packed } from '../lua/lua-values.ts'

@@ -16,6 +16,8 @@ export interface LossyProxy {
   /** Passes nothing more in either direction, as for a process that was stopped, until `thaw`. */
   freeze(): void
   thaw(): void
+  /** Passes nothing more over the next connection that asks for this text, as a network that has forgotten it. */
+  forgetAt(text: string): void
   /** Passes each answer on so much later, ms. */
   delayAnswers(ms: number): void
   /** Leads new connections to another server; those that are open stay. */
@@ -26,6 +28,7 @@ export interface LossyProxy {
 export async function startProxy(url: string): Promise<LossyProxy> {
   let target = new URL(url)
   let losing: string | undefined
+  let forgetting: string | undefined
   let isFrozen = false
   let answerDelayMs = 0
   const lost = new Map<string, number>()
@@ -44,6 +47,11 @@ export async function startProxy(url: string): Promise<LossyProxy> {
       })
     }
     client.on('data', (bytes) => {
+      if (forgetting !== undefined && bytes.includes(forgetting)) {
+        forgetting = undefined
+        for (const socket of [client, behind]) socket.pause()
+        return
+      }
       if (losing !== undefined && bytes.includes(losing)) {
         lost.set(losing, (lost.get(losing) ?? 0) + 1)
         losing = undefined
@@ -79,6 +87,9 @@ export async function startProxy(url: string): Promise<LossyProxy> {
     thaw() {
       isFrozen = false
       for (const socket of sockets) socket.resume()
+    },
+    forgetAt(text) {
+      forgetting = text
     },
     leadTo(other) {
       target = new URL(other)

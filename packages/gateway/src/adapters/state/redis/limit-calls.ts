@@ -8,7 +8,7 @@ import { RulesReplaced } from '../../../errors.ts'
 import type { Clock, Subject } from '../../../ports.ts'
 import type { RecoveredSubject } from '../recovered-subject.ts'
 import { isOverBy } from './is-over-by.ts'
-import { type Reply, unavailable } from './redis-server.ts'
+import { type Reply, unavailable } from './redis-answers.ts'
 import type { RedisState } from './redis-state.ts'
 import { limitsScript } from './scripts.ts'
 

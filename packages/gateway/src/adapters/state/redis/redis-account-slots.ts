@@ -3,7 +3,7 @@
  * knows the roster of a process by its name; it asks for the roster where it does not.
  */
 import type { AccountSlots, HeardVerdict, SlotAnswer, SlotQuestion } from '../../../ports/account-slots.ts'
-import { unavailable } from './redis-server.ts'
+import { unavailable } from './redis-answers.ts'
 import type { RedisState } from './redis-state.ts'
 import { accountsScript } from './scripts.ts'
 

@@ -3,8 +3,8 @@
  * place. What Redis has lost is filled with what each process says of its own connections.
  */
 import type { Peers } from '../../../ports/fleet.ts'
+import { unavailable } from './redis-answers.ts'
 import { createRedisRoom, type RedisRoom, type RedisRoomOptions } from './redis-room.ts'
-import { unavailable } from './redis-server.ts'
 
 export interface RedisConnectionsOptions extends Omit<RedisRoomOptions, 'record' | 'name'> {
   readonly peers: Pick<Peers, 'ask' | 'answer'>

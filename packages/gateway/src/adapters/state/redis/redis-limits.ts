@@ -23,7 +23,7 @@ import { createLimitAdvance } from './limit-advance.ts'
 import { createLimitCalls, unlimited } from './limit-calls.ts'
 import { createLimitHolds } from './limit-holds.ts'
 import { createLimitPlans } from './limit-plans.ts'
-import type { Reply } from './redis-server.ts'
+import type { Reply } from './redis-answers.ts'
 import type { RedisState } from './redis-state.ts'
 
 export interface RedisLimitsOptions {

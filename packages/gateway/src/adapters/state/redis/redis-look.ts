@@ -4,7 +4,8 @@
  */
 import { createClient } from '@redis/client'
 import { SluiceError } from '../../../errors.ts'
-import { fieldOf, type RedisTls } from './redis-server.ts'
+import { fieldOf } from './redis-answers.ts'
+import type { RedisTls } from './redis-server.ts'
 import { addressesOf } from './redis-state.ts'
 
 export interface RedisLookOptions {

@@ -6,7 +6,7 @@ import type { Limit, RestoredEntry } from '@sluice/limits'
 import type { Peers } from '../../../ports/fleet.ts'
 import type { Clock } from '../../../ports.ts'
 import { createLimitCalls } from './limit-calls.ts'
-import { unavailable } from './redis-server.ts'
+import { unavailable } from './redis-answers.ts'
 import type { RedisState } from './redis-state.ts'
 
 export interface RedisPublishRateOptions {

@@ -6,9 +6,9 @@
  */
 import { once } from 'node:events'
 import { createClient } from '@redis/client'
-import { SluiceError } from '../../../errors.ts'
 import type { Registrations } from '../../../ports/limiter.ts'
 import type { Clock } from '../../../ports.ts'
+import { fieldOf, isClock, isUnknownScript, type Reply, redirectionOf, unavailable } from './redis-answers.ts'
 import { RoundWindow } from './round-window.ts'
 import { type Script, scripts } from './scripts.ts'
 
@@ -41,23 +41,6 @@ interface Question {
   readonly args: readonly string[]
   /** The instant of `clock.monotonic` after which nobody waits for the answer. */
   readonly endsAt: number
-}
-
-/** Texts come as bytes where the script asks for that. */
-export type Reply = string | number | null | Buffer | readonly Reply[]
-
-/** An answer that another server of the cluster has: `MOVED` or `ASK`, with its address. */
-export class Redirection extends Error {
-  readonly node: string
-  readonly slot: number
-  readonly isAsk: boolean
-  constructor(message: string) {
-    super(message)
-    const [kind, slot, node] = message.split(' ')
-    this.node = node ?? ''
-    this.slot = Number(slot)
-    this.isAsk = kind === 'ASK'
-  }
 }
 
 export interface RedisServer {
@@ -123,6 +106,8 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
   const { url, tls, node, registrations, clock, deadlineMs, isVirtual = false, onError } = options
   const silenceMs = Math.max(silenceMinMs, 2 * deadlineMs)
   let client = connect()
+  /** The instant of `performance.now` at which the connection was made, or was found ready last. */
+  let readyAt = performance.now()
   let standing: Standing | undefined
   let registering: Promise<Standing> | undefined
   let waiting: Pending[] = []
@@ -161,6 +146,7 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     standing = undefined
     end()
     client = connect()
+    readyAt = performance.now()
   }
 
   function end(): void {
@@ -171,15 +157,24 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
   const send = (args: readonly string[], inBytes = false): Promise<Reply> =>
     client.sendCommand<Reply>([...args], inBytes ? bytesMapping : undefined)
 
-  /** Returns what the connection stands on; a connection is registered once for each of its lives. */
+  /**
+   * Returns what the connection stands on; a connection is registered once for each of its lives. Where an answer to it is
+   * lost, or that to the greeting of a new connection, the connection is given up as one whose round stays unanswered.
+   */
   function register(): Promise<Standing> {
-    registering ??= registered().finally(() => {
+    if (registering !== undefined) return registering
+    if (client.isReady) readyAt = performance.now()
+    else if (performance.now() - readyAt > silenceMs) reconnect()
+    const silence = setTimeout(reconnect, silenceMs)
+    registering = registered().finally(() => {
+      clearTimeout(silence)
       registering = undefined
     })
     return registering
   }
 
   async function registered(): Promise<Standing> {
+    const met = client
     const epoch = client.socketEpoch
     const loading = scripts.map(({ text }) => send(['SCRIPT', 'LOAD', text]))
     const [info] = await Promise.all([
@@ -193,6 +188,7 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     const { offsetMs, errorMs } = await readClock()
     const incarnation = await registrations.register({ node, runId: fieldOf(info, 'run_id'), replicationId })
     if (incarnation < expected) throw new Error(`another life of ${node} is registered`)
+    if (met !== client) throw new Error('the connection was ended')
     standing = { epoch, incarnation, replicationId, offsetMs, errorMs }
     return standing
   }
@@ -372,29 +368,4 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
       end()
     },
   }
-}
-
-/** The value of a field of `INFO`. */
-export function fieldOf(info: string, field: string): string {
-  return new RegExp(`^${field}:(.*?)\r?$`, 'm').exec(info)?.[1] ?? ''
-}
-
-/** True if the script found the server's clock wrong, or the caller gone, and did nothing. */
-const isClock = (value: Reply): boolean =>
-  value === 'clock' || (value instanceof Buffer && value.toString() === 'clock')
-
-const isUnknownScript = (error: unknown): boolean =>
-  error instanceof Error && error.message.startsWith('NOSCRIPT')
-
-function redirectionOf(error: unknown): Redirection | undefined {
-  const message = error instanceof Error ? error.message : ''
-  return /^(MOVED|ASK) /.test(message) ? new Redirection(message) : undefined
-}
-
-export function unavailable(node: string, cause: unknown): SluiceError {
-  const reason = cause instanceof Error ? cause.message : String(cause)
-  return new SluiceError('STATE_UNAVAILABLE', `Redis at ${node} could not be asked: ${reason}`, {
-    retryAfterMs: 1_000,
-    cause,
-  })
 }

@@ -8,14 +8,8 @@ import { SluiceError } from '../../../errors.ts'
 import type { Registrations } from '../../../ports/limiter.ts'
 import type { Clock } from '../../../ports.ts'
 import { slotOf, slotsMax } from './key-slot.ts'
-import {
-  createRedisServer,
-  Redirection,
-  type RedisServer,
-  type RedisTls,
-  type Reply,
-  unavailable,
-} from './redis-server.ts'
+import { Redirection, type Reply, unavailable } from './redis-answers.ts'
+import { createRedisServer, type RedisServer, type RedisTls } from './redis-server.ts'
 import type { Script } from './scripts.ts'
 
 export interface RedisStateOptions {

@@ -13,7 +13,7 @@ import type {
 } from '../../../ports/tenants.ts'
 import type { Clock } from '../../../ports.ts'
 import type { RestoredEntry } from '../throttle/throttle-queue.ts'
-import type { Reply } from './redis-server.ts'
+import type { Reply } from './redis-answers.ts'
 import type { RedisState } from './redis-state.ts'
 import { throttleScript } from './scripts.ts'
 import { createTenantValue, type TenantAnswer } from './tenant-value.ts'

@@ -9,8 +9,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../../ports.ts'
 import { isOverBy } from './is-over-by.ts'
-import type { Reply } from './redis-server.ts'
-import { unavailable } from './redis-server.ts'
+import { type Reply, unavailable } from './redis-answers.ts'
 import type { RedisState } from './redis-state.ts'
 import type { Script } from './scripts.ts'
 

@@ -70,6 +70,26 @@ describe('the state in Redis', needs('redis'), () => {
     assert.equal((await passing)!.places[0]!.waits, false)
   })
 
+  it('opens another connection where the answer to its greeting or to its registration is lost', async (t) => {
+    const service = await startRedis()
+    t.after(() => service.stop())
+    const proxy = await startProxy(service.url)
+    t.after(proxy.close)
+    for (const lost of ['SELECT', 'SCRIPT']) {
+      proxy.forgetAt(lost)
+      const redis = createRedisState({
+        url: `${proxy.url}/1`,
+        registrations: createMemoryRegistrations(),
+        clock: createSystemClock(),
+        deadlineMs: 400,
+      })
+      t.after(() => redis.close())
+      const ask = () => redis.ask(onceScript, { subject: 'k/any', name: '' }, ['keep', 'm', '', '1'])
+      await assert.rejects(ask, unavailable)
+      await until(() => ask().then(() => true))
+    }
+  })
+
   it('goes on with a server that has forgotten the scripts', async (t) => {
     const { admin, throttle, used } = await open(t)
     await throttle.pass('acme', [request('a')])
