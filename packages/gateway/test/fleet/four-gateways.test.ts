@@ -1,5 +1,5 @@
 /** Four gateways at once, as two in two-gateways.test.ts. `npm run check:fleet -- --gateways 4 --seeds 1000` runs more. */
 import { exerciseRepetition, exerciseSeeds } from './seeds.ts'
 
-exerciseSeeds(4, 1, 20)
+exerciseSeeds(4, 1, 15)
 exerciseRepetition(4)

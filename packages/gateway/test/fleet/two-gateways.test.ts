@@ -4,4 +4,4 @@
  */
 import { exerciseSeeds } from './seeds.ts'
 
-exerciseSeeds(2, 1, 40)
+exerciseSeeds(2, 1, 15)

@@ -102,7 +102,9 @@ export async function twoProcesses(options: TwoProcessesOptions = {}) {
       store: commits || id !== 'a' ? record.open(id) : withoutCommits(record.open(id)),
       members,
       ...(areTold ? { notifier: hints.join() } : {}),
-      ...(sharesLimits ? { wrapState: (own: LimitState) => (limits ??= own) } : {}),
+      ...(sharesLimits
+        ? { wrapState: (own: LimitState) => (limits ??= { ...own, mayKeepHolds: true }) }
+        : {}),
       ...(writtenAfterMs && { providers: [lateProvider(writtenAfterMs[id] ?? 0)] }),
     }
     return await createHarness({
