@@ -12,7 +12,7 @@ BEGIN
   ), old AS MATERIALIZED (
     SELECT m.*, l.place, l.tenant, l.old_kind, l.bytes, l.old_due_at, l.owner, l.old_state FROM m CROSS JOIN LATERAL (
       SELECT live.ctid AS place, tenant, live.kind AS old_kind, bytes, live.due_at AS old_due_at, owner, live.state AS old_state
-        FROM live WHERE live.id = m.id) l
+        FROM live WHERE live.id = m.id OFFSET 0) l -- Kept apart: joined, it may be read whole, once for each group.
   ), gone AS (
     DELETE FROM live USING (SELECT place FROM old WHERE status > 5) e WHERE live.ctid = e.place
   ), ended AS (
