@@ -83,6 +83,12 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
     to: 'const g = (await record.generations(tenant)).room',
   },
   {
+    name: 'room-of-two-instants',
+    file: 'adapters/state/redis/redis-room.ts',
+    from: 'Math.max(own[bound], tenant.own[bound])',
+    to: 'tenant.own[bound]',
+  },
+  {
     name: 'later-generation-never-filled',
     focus: 'losses',
     file: 'composition/fleet-state.ts',

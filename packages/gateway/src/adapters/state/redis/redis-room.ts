@@ -183,18 +183,23 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
 
   /**
    * Takes room where the server does not answer: beside what all processes have on record, so no process takes any while
-   * that is at its bound. Each process may take what is left of it at that moment.
+   * that is at its bound. Each process may take what is left of it at that moment. The record may answer late. What has
+   * ended here since it was read leaves no room, for another process may have taken it: this process counts as it does on
+   * record, or as it does here with the room that it has taken, whichever is more.
    */
   async function takeByRecord(name: string, tenant: Tenant, requests: readonly RoomRequest[]): Promise<void> {
     if (requests.length === 0) return
     try {
       const tallies = await record.tallies(name)
-      const others = { ...nothing } as Use
-      for (const tally of tallies)
-        if (tally.member !== member) for (const bound of bounds) others[bound] += tally[bound]
+      const [own, others]: [Use, Use] = [{ ...nothing }, { ...nothing }]
+      for (const tally of tallies) {
+        const use = tally.member === member ? own : others
+        for (const bound of bounds) use[bound] += tally[bound]
+      }
       tenant.others = others
       for (const { room, resolve } of requests) {
-        const used = occupancyOf(tenant)
+        const used: Use = { ...nothing }
+        for (const bound of bounds) used[bound] = others[bound] + Math.max(own[bound], tenant.own[bound])
         const full = fullBound(used, room, tenant.bounds)
         if (full === undefined) resolve(takenOf(tenant, room))
         else resolve({ full, used: used[full] })
