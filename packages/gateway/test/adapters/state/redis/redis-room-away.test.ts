@@ -46,7 +46,7 @@ function open(own: number, other: number, beforeAnswer: () => void = () => {}) {
 
 it('takes no room beside a record that was at the bound when it was read, though a notification of its own has ended since', async () => {
   const room = open(8, 8, () => {
-    // What is critical passes the bound: the record goes from 16 to 17, and back to 16.
+    // A critical notification passes the bound: the record goes from 16 to 17, and back to 16.
     room.write('other', 1)
     room.write('own', -1)
   })
