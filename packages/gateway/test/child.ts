@@ -92,7 +92,11 @@ export interface SiteOptions {
   readonly env?: Readonly<Record<string, string>>
 }
 
-type Cleanup = Pick<TestContext, 'after'>
+/** A test, or what ends like one; of a test that failed the log of its gateway is printed. */
+type Cleanup = Pick<TestContext, 'after'> & { readonly error?: unknown }
+
+/** How much of the end of a log is printed, characters. */
+const logShownMax = 6_000
 
 /** How long a gateway may take until it is ready; beyond it something is wrong. */
 const readyMsMax = 60_000
@@ -168,6 +172,7 @@ export async function createSite(t: Cleanup, options: SiteOptions = {}): Promise
   t.after(async () => {
     await site.kill()
     agent.destroy()
+    if (t.error) console.error(`The end of the log of ${url}:\n${log.slice(-logShownMax)}`)
     if (options.folder === undefined) rmSync(folder, { recursive: true, force: true })
   })
   return site

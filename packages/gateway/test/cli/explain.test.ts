@@ -88,7 +88,7 @@ test('explain --wait follows a notification to its end, and --exit-status tells 
   const gateway = await runningGateway(t)
   const run = (id: unknown, ...more: string[]) =>
     sluice(['explain', String(id), '--url', gateway.url, '--exit-status', ...more])
-  const soon = new Date(Date.now() + 1_200).toISOString()
+  const soon = new Date(Date.now() + 3_000).toISOString()
   const later = new Date(Date.now() + 3_600_000).toISOString()
   const [first, second] = await Promise.all(
     [soon, later].map((sendAt, index) =>

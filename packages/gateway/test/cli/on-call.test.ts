@@ -23,11 +23,11 @@ const sms = (index: number) => ({
 })
 
 async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-  for (let tries = 0; tries < 400; tries += 1) {
+  for (let tries = 0; tries < 1_200; tries += 1) {
     if (await isSo()) return
     await delay(25)
   }
-  assert.fail('it did not come to that within 10 s')
+  assert.fail('it did not come to that within 30 s')
 }
 
 test('why not? explain names the account that refused, and until when it is out', async (t) => {

@@ -41,7 +41,7 @@ test('every command of the operator’s pages runs, and has something to say abo
   await send('sms', 1)
   const { body } = await send('email', 2)
   const { counts } = gateway.gateway.ledger
-  for (let tries = 0; counts().dead < 1 && tries < 400; tries += 1) await delay(25)
+  for (let tries = 0; counts().dead < 1 && tries < 1_200; tries += 1) await delay(25)
   assert.equal(counts().dead, 1)
   assert.ok(commands.length >= 10, `${commands.length} commands`)
   for (const command of commands) {

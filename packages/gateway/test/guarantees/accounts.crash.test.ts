@@ -45,7 +45,7 @@ test('a 429 block and an open breaker survive a kill, and everything is delivere
     const { text } = await site.call('GET', '/metrics')
     return Number(/^sluice_notifications\{status="delivered"\} (\d+)$/m.exec(text)?.[1])
   }
-  for (let tries = 0; tries < 160 && (await delivered()) < messages; tries += 1) await sleep(250)
+  for (let tries = 0; tries < 480 && (await delivered()) < messages; tries += 1) await sleep(250)
   assert.equal(await delivered(), messages)
   const { requests } = await sink.dump()
   const at = (id: string) => requests.filter(({ path }) => path === `/${id}`).map((request) => request.at)

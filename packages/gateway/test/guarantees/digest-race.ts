@@ -147,9 +147,9 @@ async function raceOn(site: Site, { items, kills, clients, seed, watch }: Race):
   return { ...read(site, acknowledged, pauses, startedAt), kills, tookMs: performance.now() - begun }
 }
 
-/** Until nothing waits, half a minute at most: what is left then is left for ever. */
+/** Until nothing waits, two minutes at most: what is left then is left for ever. */
 async function drained(site: Site): Promise<void> {
-  for (let tries = 0; tries < 150; tries += 1) {
+  for (let tries = 0; tries < 600; tries += 1) {
     const { text } = await site.call('GET', '/metrics')
     const waits = [...text.matchAll(/^sluice_notifications\{status="(\w+)"\} (\d+)$/gm)]
       .filter(([, status]) => ['scheduled', 'digesting', 'queued', 'sending'].includes(status!))

@@ -26,7 +26,7 @@ const arrivedIds = async (sink: SinkProcess<'http'>): Promise<string[]> =>
   (await sink.dump()).requests.map(({ headers }) => headers['webhook-id'] as string)
 
 async function until(what: () => Promise<boolean>): Promise<void> {
-  for (let tries = 0; tries < 200; tries += 1) {
+  for (let tries = 0; tries < 600; tries += 1) {
     if (await what()) return
     await sleep(100)
   }

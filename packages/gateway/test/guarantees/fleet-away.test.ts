@@ -189,9 +189,9 @@ describe('a gateway whose Redis is away', { ...needs('postgres', 'redis'), concu
       process.kill(service.pid, 'SIGCONT')
     }
     // Three questions of a second are not answered; then none is asked.
-    assert.ok(Math.max(...took) < 5_000, `${took.map(Math.round)}`)
+    assert.ok(Math.max(...took) < 15_000, `${took.map(Math.round)}`)
     // Whoever waits behind what was cancelled moves up when Redis is back.
-    for (const until = performance.now() + 15_000; performance.now() < until; await sleep(200))
+    for (const until = performance.now() + 60_000; performance.now() < until; await sleep(200))
       if ((await sendAtOf(behind)) < behindAt) break
     assert.ok(Math.abs((await sendAtOf(behind)) - cancelledAt) <= 1_000)
     const calls = await callsOfTenant(fleet, 'limited', held.length + 2, 20_000)

@@ -16,7 +16,7 @@ const text = 'Liebe Ada,\n.ein Punkt am Anfang\nüñïçødé und 日本語 🚀
 
 /** The one mail that carries the id, when it has been delivered. */
 async function mailOf(id: string): Promise<string> {
-  for (let tries = 0; tries < 300; tries += 1) {
+  for (let tries = 0; tries < 1_200; tries += 1) {
     const mails = readMaildir(process.env.SLUICE_TEST_MAILDIR!).filter(({ raw }) =>
       raw.includes(`X-Notification-Id: ${id}`),
     )
@@ -24,7 +24,7 @@ async function mailOf(id: string): Promise<string> {
     if (mails[0] !== undefined) return mails[0].raw.replaceAll('\r\n', '\n')
     await sleep(50)
   }
-  throw new Error(`no mail for ${id} within 15 s`)
+  throw new Error(`no mail for ${id} within a minute`)
 }
 
 /** The unfolded value of a header (RFC 5322, 2.2.3). */

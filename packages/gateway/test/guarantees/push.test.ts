@@ -86,7 +86,7 @@ for (const [provider, { account, secret, pushToken }] of Object.entries(cases))
       const content = { title: 'Hello', text: 'World' }
       const said = await ask('/notifications', { recipient, channel: 'push', category: 'security', content })
       const { notificationId } = JSON.parse(said) as { notificationId: string }
-      for (let tries = 0; tries < 400; tries += 1) {
+      for (let tries = 0; tries < 1_200; tries += 1) {
         const { status } = JSON.parse(await ask(`/notifications/${notificationId}`)) as { status: string }
         if (!['accepted', 'queued', 'sending'].includes(status)) return status
         await after(25)

@@ -82,7 +82,7 @@ test('the 51st reader is refused until one leaves', async () => {
   assert.equal(((await refused.json()) as { code: string }).code, 'REQUEST_LIMIT_EXCEEDED')
   assert.ok(Number(refused.headers.get('retry-after')) > 0)
   streams[0]!.close()
-  for (const until = performance.now() + 5_000; performance.now() < until; ) {
+  for (const until = performance.now() + 30_000; performance.now() < until; ) {
     const { status, body } = await fetch(`${stub.url}${path}`)
     await body?.cancel()
     if (status === 200) {

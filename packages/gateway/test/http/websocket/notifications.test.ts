@@ -58,7 +58,7 @@ async function shown(site: Site, id: string): Promise<Shown> {
 }
 
 async function become(site: Site, id: string, status: string): Promise<Shown> {
-  for (let tries = 0; tries < 500; tries += 1) {
+  for (let tries = 0; tries < 3_000; tries += 1) {
     const found = await shown(site, id)
     if (found.status === status) return found
     await new Promise((resolve) => setTimeout(resolve, 10))

@@ -136,7 +136,7 @@ test('an upgrade that does not arrive in time is closed, and other connections a
   const dripping = setInterval(() => socket.write('X-A: b\r\n'), 100)
   await closed(socket)
   clearInterval(dripping)
-  assert.ok(performance.now() - began < 4_000)
+  assert.ok(performance.now() - began < 15_000)
   assert.match(text(), /^HTTP\/1\.1 408 /)
   assert.deepEqual(said(await client.ask({ type: 'ping' })), { type: 'pong' })
 })

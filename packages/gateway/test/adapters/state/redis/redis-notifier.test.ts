@@ -51,7 +51,7 @@ async function joinPeers(t: TestContext, { urls, ...options }: JoinOptions): Pro
 }
 
 async function until(condition: () => boolean): Promise<void> {
-  const end = performance.now() + 10_000
+  const end = performance.now() + 30_000
   while (!condition()) {
     assert.ok(performance.now() < end, 'it does not come true')
     await sleep(2)

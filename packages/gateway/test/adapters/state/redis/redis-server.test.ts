@@ -20,7 +20,7 @@ import { createThrottleRecord } from './throttle-record.ts'
 const rates = { tenant: [parseWindow('2/60s')], module: [] }
 const request = (id: string) => ({ id, module: 'shop' })
 /** A busy machine may run a timer late. */
-const latenessMs = 1_000
+const latenessMs = 3_000
 
 /** A server of its own, with throttle queues over it. */
 async function open(t: TestContext, options: Partial<RedisStateOptions> = {}) {
@@ -227,7 +227,7 @@ it('finds the slot of a key as the cluster does', needs('redis-cluster'), async 
     assert.equal(slotOf(key), await node.cluster('KEYSLOT', key), key)
 })
 
-/** Waits for what becomes true within 10 s; an answer that is unavailable is none yet. */
+/** Waits for what becomes true within 30 s; an answer that is unavailable is none yet. */
 async function until(isTrue: () => Promise<boolean>): Promise<void> {
   const sinceMs = performance.now()
   let last: unknown
@@ -237,7 +237,7 @@ async function until(isTrue: () => Promise<boolean>): Promise<void> {
       return false
     }))
   ) {
-    assert.ok(performance.now() - sinceMs < 10_000, `it has not become true: ${String(last)}`)
+    assert.ok(performance.now() - sinceMs < 30_000, `it has not become true: ${String(last)}`)
     await sleep(20)
   }
 }

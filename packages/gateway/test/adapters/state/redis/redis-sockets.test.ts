@@ -8,7 +8,6 @@ import { createSystemClock } from '../../../../src/adapters/clock.ts'
 import { createRedisConnections } from '../../../../src/adapters/state/redis/redis-connections.ts'
 import { createRedisPublishRate } from '../../../../src/adapters/state/redis/redis-publish-rate.ts'
 import type { PeerAnswers, Peers } from '../../../../src/ports/fleet.ts'
-import { densest } from '../../../harness.ts'
 import { newPrefix, openAdmin, openRedis } from './open.ts'
 
 const clock = createSystemClock()
@@ -94,13 +93,20 @@ describe('connections of a tenant over several processes', needs('redis'), () =>
   })
 })
 
+/** Messages that one answer allowed. */
+interface Take {
+  readonly askedAt: number
+  readonly answeredAt: number
+  readonly taken: number
+}
+
 describe('published messages of a tenant over several processes', needs('redis'), () => {
   const rules = [limit('websocket', ['20/1s'])]
 
   function open() {
     const prefix = newPrefix()
     const talk = createTalk()
-    const instants: number[] = []
+    const takes: Take[] = []
     const fleet = members.map((member) => {
       const counted: RestoredEntry[] = []
       const redis = openRedis('redis', { prefix, deadlineMs: 5_000 })
@@ -125,15 +131,14 @@ describe('published messages of a tenant over several processes', needs('redis')
             streams: ['websocket'],
             weight: answer.taken,
           })
-          // It counts at some instant between the question and its answer.
-          for (let n = 0; n < answer.taken; n += 1) instants.push((askedAt + performance.now()) / 2)
+          takes.push({ askedAt, answeredAt: performance.now(), taken: answer.taken })
         }
         return answer
       }
     })
     return {
       fleet,
-      instants,
+      takes,
       lose: () => admin!.remove(`${prefix}{l/websocket:${Buffer.from('acme').toString('base64url')}}`),
     }
   }
@@ -144,12 +149,12 @@ describe('published messages of a tenant over several processes', needs('redis')
     const part = await fleet[1]!(10)
     assert.equal(part.taken, 5)
     // The clock of Redis is known to some milliseconds.
-    assert.ok(part.waitMs > 0 && part.waitMs <= 1_100, `${part.waitMs} ms`)
+    assert.ok(part.waitMs > 0 && part.waitMs <= 1_500, `${part.waitMs} ms`)
     assert.equal((await fleet[2]!(1)).taken, 0)
   })
 
   test('never exceed the window, also when Redis loses the count again and again', async () => {
-    const { fleet, instants, lose } = open()
+    const { fleet, takes, lose } = open()
     const end = performance.now() + 2_500
     let losses = 0
     let lost = Promise.resolve()
@@ -168,8 +173,17 @@ describe('published messages of a tenant over several processes', needs('redis')
     clearInterval(losing)
     await lost
     assert.ok(losses > 5, `${losses} losses`)
-    const sorted = instants.toSorted((a, b) => a - b)
-    assert.ok(densest(sorted, 900) <= 20, `${densest(sorted, 900)} within 900 ms`)
-    assert.ok(sorted.length >= 20, `${sorted.length} were taken`)
+    // A message counts at some instant between its question and the answer, which a busy machine draws apart.
+    const mostWithin = (windowMs: number): number =>
+      Math.max(
+        ...takes.map(({ askedAt }) =>
+          takes
+            .filter((take) => take.askedAt >= askedAt && take.answeredAt < askedAt + windowMs)
+            .reduce((sum, { taken }) => sum + taken, 0),
+        ),
+      )
+    assert.ok(mostWithin(1_000) <= 20, `${mostWithin(1_000)} within a second`)
+    const all = takes.reduce((sum, { taken }) => sum + taken, 0)
+    assert.ok(all >= 20, `${all} were taken`)
   })
 })
