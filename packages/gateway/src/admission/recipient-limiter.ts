@@ -107,7 +107,8 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
       // Another try has sent it: its commit refuses this one.
       if (reservations.some(({ fired }) => fired)) return { ...first, at, held, allowed, limit }
       if (at > (notBefore ?? first.firstAt)) limit = moving ?? limit
-      if (held && reservations.every((reservation) => reservation.at === at))
+      // Each question takes its time: what each subject admits at once, all of them admit now.
+      if (held && (allowed || reservations.every((reservation) => reservation.at === at)))
         return { ...first, at, allowed, limit }
       await takeBack()
       if (!held) return { ...first, at, limit, held: false, allowed: false }

@@ -98,6 +98,32 @@ test('one that leaves a moment late in one of its subjects moves the next by thi
   assert.deepEqual(await limiter.fire([of('2')]), [{ fired: true, at: start + 60_005 }])
 })
 
+test('subjects that admit a notification at once agree on it however long each of them takes to answer', async () => {
+  const clock = createVirtualClock(start)
+  const memory = createMemoryState({
+    clock,
+    marginMs: 0,
+    recover: () => ({ entries: [], fingerprints: [], waitlist: [] }),
+  })
+  let asked = 0
+  /** Answers a millisecond after it was asked. */
+  const distant: LimitState = {
+    ...memory,
+    async preview(requests) {
+      await clock.runUntil(clock.now() + 1)
+      return memory.preview(requests)
+    },
+    async reserve(requests) {
+      asked += 1
+      await clock.runUntil(clock.now() + 1)
+      return memory.reserve(requests)
+    },
+  }
+  const [reservation] = await limiterOver(distant, clock).reserve([of('n')])
+  assert.deepEqual([reservation!.held, reservation!.allowed], [true, true])
+  assert.equal(asked, subjects.length, 'each subject is asked once')
+})
+
 test('those who wait in a subject move up also where the state fails after a call that was not fired freed a place', async () => {
   const clock = createVirtualClock(start)
   const memory = createMemoryState({

@@ -352,7 +352,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
           notBefore: now,
         },
       ])
-      if (reservation!.at <= now) authors.add(author)
+      if (reservation!.allowed) authors.add(author)
       else if (reservation!.at < earliest) {
         earliest = reservation!.at
         first = author

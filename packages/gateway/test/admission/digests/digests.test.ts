@@ -6,6 +6,7 @@ import { test } from 'node:test'
 import { SluiceError } from '../../../src/errors.ts'
 import type { Digest } from '../../../src/model.ts'
 import type { Change, Store } from '../../../src/ports.ts'
+import { createVirtualClock } from '../../../src/simulation/clock.ts'
 import { createHarness, day, hour, minute, type Sent, second } from '../../harness.ts'
 
 const digest = {
@@ -242,6 +243,37 @@ test('an item that its limits admit does not wait for authors at their limits', 
   assert.equal(harness.sent().at(-1)?.at, harness.start + day + 20)
   assert.equal(countOf(harness.sent().at(-1)), 2)
   assert.equal((await harness.notification(ofBob[0]!.id)).timeline.length, 4, 'it says once why it stays')
+  await harness.check()
+  await harness.stop()
+})
+
+test('an item that its limits admit does not wait for authors at their limits where the limits take a millisecond to answer', async () => {
+  const clock = createVirtualClock(Date.UTC(2026, 10, 21, 12))
+  let answerMs = 0
+  const answered = (): Promise<void> =>
+    answerMs === 0 ? Promise.resolve() : new Promise((resolve) => clock.at(clock.now() + answerMs, resolve))
+  const harness = await createHarness({
+    clock,
+    policy: policy({
+      limits: [{ name: 'author', for: 'any', per: ['recipient', 'actor'], max: ['1/day'], over: 'delay' }],
+      digests: [{ ...digest, minItems: 2 }],
+    }),
+    parts: {
+      wrapState: (state) => ({
+        ...state,
+        preview: (requests) => answered().then(() => state.preview(requests)),
+        reserve: (requests) => answered().then(() => state.reserve(requests)),
+      }),
+    },
+  })
+  await harness.post({ actor: 'bob', content: { subject: 'bob', text: 'bob' } })
+  for (const actor of ['bob', 'bob', 'eve', 'eve']) await harness.post(item(0, { actor }))
+  answerMs = 1
+  await harness.runUntil(harness.start + hour + second)
+  const [, ofEve] = harness.sent()
+  assert.equal(countOf(ofEve), 2, 'those of eve have left')
+  assert.ok(ofEve!.at < harness.start + hour + second, `they left at ${ofEve!.at - harness.start} ms`)
+  answerMs = 0
   await harness.check()
   await harness.stop()
 })
