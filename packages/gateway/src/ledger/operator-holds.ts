@@ -106,9 +106,9 @@ export async function createOperatorHolds(options: OperatorHoldsOptions): Promis
     arm()
     if (over.length === 0) return
     inTurn(async () => {
-      // One of the same name may have been put in force since.
+      // One of the same name may have been put in force since, here or by a process of which this one does not know yet.
       const ended = over.filter(({ name }) => !holds.has(name))
-      await ledger.commit({ holds: ended.map(({ name }) => ({ kind: 'end', name })) })
+      await ledger.commit({ holds: ended.map(({ name, until }) => ({ kind: 'end', name, until })) })
     }).catch((error) => onError('end a hold on record', error))
   }
 

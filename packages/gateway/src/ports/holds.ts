@@ -16,7 +16,10 @@ export interface HoldRecord {
   readonly reason: string
 }
 
-/** A write of one hold; the later one of the same name replaces the earlier. */
+/**
+ * A write of one hold; the later one of the same name replaces the earlier. An end with `until` removes only a hold that
+ * ends at that instant: where another process has put a newer one of the same name in force, nothing happens.
+ */
 export type HoldWrite =
   | { readonly kind: 'put'; readonly hold: HoldRecord }
-  | { readonly kind: 'end'; readonly name: string }
+  | { readonly kind: 'end'; readonly name: string; readonly until?: number }

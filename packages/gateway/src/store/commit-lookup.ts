@@ -75,11 +75,12 @@ function accountIsWritten(stored: readonly AccountRecord[], record: AccountRecor
   return Object.keys(held).length === 0 ? own === undefined : isSame(own, record)
 }
 
-/** Tests if the hold stands there, or has ended. */
+/** Tests if the hold stands there, or has ended; another one of its name may have been put in force since. */
 function holdIsWritten(stored: readonly HoldRecord[], write: HoldWrite): boolean {
   const name = write.kind === 'end' ? write.name : write.hold.name
   const own = stored.find((each) => each.name === name)
-  return write.kind === 'end' ? own === undefined : isSame(own, write.hold)
+  if (write.kind === 'put') return isSame(own, write.hold)
+  return own === undefined || (write.until !== undefined && own.until !== write.until)
 }
 
 /** Compares two records as they would be stored, in whatever order their fields are. */

@@ -210,6 +210,14 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
     to: 'if (at > 1e15) await',
   },
   {
+    name: 'over-hold-ends-the-next-one',
+    // Operators hold something in these seeds only.
+    focus: 'none',
+    file: 'store/memory/memory-accounts.ts',
+    from: 'else if (write.until === undefined || write.until === this.#records.get(write.name)?.until)',
+    to: 'else',
+  },
+  {
     name: 'recipient-written-over-another',
     focus: 'rights',
     file: 'store/memory/memory-fleet.ts',

@@ -144,17 +144,30 @@ async function setUpTwo() {
   const open = async (member: string) => {
     const store = record.open(member)
     const reads = { fail: false }
+    const writes = { wait: Promise.resolve() }
     const holds = await createOperatorHolds({
       store: {
         othersCallForMs: store.othersCallForMs,
         holds: () => (reads.fail ? Promise.reject(new Error('the store is away')) : store.holds()),
       },
-      ledger: store,
+      ledger: {
+        async commit(change: Change): Promise<CommitResult> {
+          await writes.wait
+          return store.commit(change)
+        },
+      },
       clock,
       onError: (_, error) => assert.fail(String(error)),
     })
     const mark = async () => (await store.begin([])).holds!
-    return { holds, reads, mark, names: () => holds.list().map(({ name }) => name) }
+    return {
+      holds,
+      reads,
+      writes,
+      mark,
+      onRecord: () => store.holds(),
+      names: () => holds.list().map(({ name }) => name),
+    }
   }
   return { clock, a: await open('a'), b: await open('b') }
 }
@@ -195,4 +208,23 @@ test('a right to send that comes with another mark is used when the holds of oth
   await a.holds.end('night')
   await b.holds.follow(await b.mark())
   assert.deepEqual(b.names(), [])
+})
+
+test('a hold that is over does not take the one with it that another process has put in force under its name', async () => {
+  const { clock, a, b } = await setUpTwo()
+  const first = a.holds.put({ name: 'night', until: start + 1_000, reason: 'r' })
+  await clock.runUntil(start + 300)
+  await first
+  await b.holds.reread()
+  // The process was stopped when the hold ended: what it writes then arrives behind the next hold.
+  const { promise, resolve } = Promise.withResolvers<void>()
+  b.writes.wait = promise
+  await clock.runUntil(start + 1_010)
+  const second = a.holds.put({ name: 'night', until: start + 5_000, reason: 'r' })
+  await clock.runUntil(start + 1_300)
+  const hold = await second
+  resolve()
+  await b.holds.reread()
+  assert.deepEqual(await b.onRecord(), [hold])
+  assert.deepEqual(b.names(), ['night'])
 })

@@ -25,6 +25,15 @@ export function accounts(test: Test): void {
       ],
     })
     assert.deepEqual(await store.holds(), [account])
+    const { name, until } = account
+    await must(store, { holds: [{ kind: 'end', name, until: until - 1 }] })
+    assert.deepEqual(await store.holds(), [account], 'it is another hold of that name')
+    const over = { holds: [{ kind: 'end', name, until }] } as const
+    assert.equal(await store.isApplied(over), false)
+    await must(store, over)
+    assert.deepEqual(await store.holds(), [])
+    await must(store, { holds: [put({ ...account, until: until + 1 })] })
+    assert.equal(await store.isApplied(over), true, 'another one was put in force since')
   })
 
   test('keeps the state of accounts until they are healthy', async (store) => {

@@ -33,8 +33,9 @@ export class MemoryHolds {
 
   write(write: HoldWrite): void {
     this.#writes += 1
-    if (write.kind === 'end') this.#records.delete(write.name)
-    else this.#records.set(write.hold.name, write.hold)
+    if (write.kind === 'put') this.#records.set(write.hold.name, write.hold)
+    else if (write.until === undefined || write.until === this.#records.get(write.name)?.until)
+      this.#records.delete(write.name)
   }
 
   all(): readonly HoldRecord[] {

@@ -315,7 +315,9 @@ export function encodeChange(change: Change, isLogged = false): EncodedChange {
       }),
       ...(holds && {
         holds: holds.map((write) =>
-          write.kind === 'put' ? { name: write.hold.name, body: write.hold } : { name: write.name },
+          write.kind === 'put'
+            ? { name: write.hold.name, body: write.hold }
+            : { name: write.name, until: write.until },
         ),
       }),
       ...(contents && {

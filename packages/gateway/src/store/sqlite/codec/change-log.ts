@@ -50,8 +50,8 @@ export type Write =
       /** Empty where the record is removed. */
       readonly body: string
     }
-  /** The body is empty where the hold ends. */
-  | { readonly op: 'hold'; readonly name: string; readonly body: string }
+  /** The body is empty where the hold ends; with `until` only the one that ends at that instant. */
+  | { readonly op: 'hold'; readonly name: string; readonly body: string; readonly until?: number | undefined }
   | { readonly op: 'content'; readonly content: ShortContent }
   | { readonly op: 'part'; readonly part: ShortPart }
 
@@ -162,7 +162,7 @@ export function writesOf(change: Change, ahead = nothingAhead, isLogged = false)
     add({ op: 'account', channel, provider, account, body }, body.length)
   }
   for (const write of change.holds ?? []) {
-    if (write.kind === 'end') add({ op: 'hold', name: write.name, body: '' }, 0)
+    if (write.kind === 'end') add({ op: 'hold', name: write.name, body: '', until: write.until }, 0)
     else {
       const body = JSON.stringify(write.hold)
       add({ op: 'hold', name: write.hold.name, body }, body.length)

@@ -206,7 +206,7 @@ export function createWriter(parts: WriterParts): Writer {
         accounts.write(given.channel, given.provider, given.account, given.body)
         return undefined
       case 'hold':
-        holds.write(given.name, given.body)
+        holds.write(given.name, given.body, given.until)
         return undefined
     }
   }
