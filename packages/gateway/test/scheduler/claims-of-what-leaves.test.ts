@@ -1,0 +1,29 @@
+/** Whose a notification is on record that leaves at once: its own gateway's, also where that has claimed nothing for long. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createMemoryRecord } from '../../src/store/memory/memory.ts'
+import { createHarness, second } from '../harness.ts'
+
+test('nobody else claims what a gateway sends, from its second message after a rest on', async () => {
+  const record = createMemoryRecord(250)
+  const other = record.open('other')
+  // The account lets one leave; the others wait in the queue of their gateway.
+  const pool = { provider: 'sandbox', accounts: [{ id: 'a', rate: '1/min' }] }
+  const harness = await createHarness({
+    parts: { store: record.open('own') },
+    config: { pools: { email: pool, websocket: pool } },
+  })
+  // A gateway that believes itself alone, with nothing due, reads the record once a minute.
+  await harness.runFor(30 * second)
+  await harness.post({ recipient: 'first' })
+  await harness.runFor(1)
+  const next = await Promise.all(['ada', 'ben', 'cleo'].map((recipient) => harness.post({ recipient })))
+  const claimed = await other.claimDue(harness.clock.now(), 10)
+  assert.deepEqual(
+    claimed.filter(({ id }) => next.some((each) => each.id === id)),
+    [],
+  )
+  await harness.runFor(300 * second)
+  for (const { id } of next) assert.equal((await harness.notification(id)).status, 'delivered')
+  await harness.stop()
+})
