@@ -33,7 +33,7 @@ export async function run(read: Arguments, io: Io): Promise<number> {
     const config = loadConfig({ env: io.env, cwd: io.cwd, ...(path === undefined ? {} : { path }) })
     loadTemplates(config)
     const store = await lookAtStore(config.store)
-    const state = await lookAtState(config.state, Date.now)
+    const state = await lookAtState(config, Date.now)
     const queue = await lookAtQueue(config.queue)
     const deliveryLog = await lookAtDeliveryLog(config.deliveryLog)
     const intake = await lookAtIntake(config.intake)

@@ -14,20 +14,22 @@ import { openRedis } from './served-limits.ts'
  * Looks at the server of the limits without changing anything, and describes it; undefined for memory.
  * @throws SluiceError INVALID_CONFIG with the way out, where it does not serve
  */
-export async function lookAtState(state: Config['state'], now: () => number): Promise<string | undefined> {
+export async function lookAtState(
+  { state, store }: Pick<Config, 'state' | 'store'>,
+  now: () => number,
+): Promise<string | undefined> {
   if (state.kind === 'memory') return undefined
   const { lookAtRedis } = await import('../adapters/state/redis/redis-look.ts')
-  const { url, nodes, isCluster, tls, shown } = state
-  return lookAtRedis({ url, nodes, isCluster, tls, shown, now })
+  return lookAtRedis({ ...state, usesChannels: store.postgres !== undefined, now })
 }
 
 /** A start ends with what is wrong with the server. One that is away is waited for: what is accepted waits with it. */
 async function checkState(
   state: RedisStateConfig,
-  { clock, log }: Pick<RuntimeContext, 'clock' | 'log'>,
+  { config, clock, log }: Pick<RuntimeContext, 'config' | 'clock' | 'log'>,
 ): Promise<void> {
   try {
-    await lookAtState(state, clock.now)
+    await lookAtState(config, clock.now)
   } catch (error) {
     const { isUnreachable } = await import('../adapters/state/redis/redis-look.ts')
     if (!isUnreachable(error)) throw error

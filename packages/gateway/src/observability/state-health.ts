@@ -45,6 +45,7 @@ export function createStateHealth({ clock, log, shown }: StateHealthOptions): St
 
   function answered(): void {
     inARow = 0
+    lastError = undefined
     if (awaySince === undefined) return
     log.info({ event: 'gateway.state_available', state: shown, awayMs: clock.now() - awaySince })
     awaySince = undefined

@@ -51,3 +51,21 @@ test('a server counts as away after three questions one after the other, however
   await askTogether()
   assert.deepEqual(events, ['gateway.state_unavailable'])
 })
+
+test('tells the fault of the connection, and none that the server has answered since', async () => {
+  const told: unknown[] = []
+  const line = ({ err }: { readonly err?: unknown }): void => void told.push(err)
+  const clock = createVirtualClock(1_000_000)
+  const health = createStateHealth({ clock, log: { info: () => {}, warn: line }, shown: 'redis://h' })
+  const full = new SluiceError('STATE_UNAVAILABLE', 'Redis at h could not be asked: OOM')
+  const refused = new Error('ECONNREFUSED')
+  const goAway = async () => {
+    for (let n = 0; n < 3; n += 1) await assert.rejects(health.ask(() => Promise.reject(full)))
+  }
+  health.noteError(refused)
+  await goAway()
+  await clock.runUntil(1_000_200)
+  await health.ask(async () => true)
+  await goAway()
+  assert.deepEqual(told, [refused, full])
+})

@@ -14,6 +14,10 @@ export interface RedisLookOptions {
   readonly nodes: readonly string[]
   readonly isCluster: boolean
   readonly tls?: RedisTls | undefined
+  /** Keys begin with it, and the names of channels. */
+  readonly prefix: string
+  /** True where several gateways speak to each other over its channels. */
+  readonly usesChannels: boolean
   /** The address without its password. */
   readonly shown: string
   readonly now: () => number
@@ -22,6 +26,8 @@ export interface RedisLookOptions {
 /** The oldest server whose scripts and commands are those that are needed. */
 const versionMin = [6, 2] as const
 const connectMs = 3_000
+/** A server that is frozen takes connections and answers nothing: the look ends after so long, ms. */
+const lookMs = 6_000
 /** The server's clock is measured at each connection; above this its machine is set wrong, ms. */
 const clockWrongMs = 60_000
 
@@ -64,12 +70,14 @@ async function withNode<T>(
 ): Promise<T> {
   const client = connectTo(options, node)
   client.on('error', () => {})
+  const { promise: isOver, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new Error(`no answer within ${lookMs / 1_000} s`)), lookMs)
   try {
-    await client.connect()
-    return await work(client)
+    return await Promise.race([client.connect().then(() => work(client)), isOver])
   } catch (error) {
     throw error instanceof SluiceError ? error : startFault(error, options, node)
   } finally {
+    clearTimeout(timer)
     if (client.isOpen) client.destroy()
   }
 }
@@ -82,17 +90,19 @@ const unreachable = 'cannot be reached'
 const fault = (sentence: string, cause?: unknown): SluiceError =>
   new SluiceError('INVALID_CONFIG', `state: ${sentence}`, cause === undefined ? {} : { cause })
 
-function startFault(error: unknown, { shown }: RedisLookOptions, node: string): SluiceError {
+function startFault(error: unknown, { shown, prefix }: RedisLookOptions, node: string): SluiceError {
   const message = error instanceof Error ? error.message : String(error)
   const code = (error as NodeJS.ErrnoException).code ?? ''
   const at = shown.includes(node) ? shown : `${node} (of ${shown})`
   if (/WRONGPASS|invalid password|invalid username/.test(message))
     return fault(`${at} refuses the user or the password; correct them in the address.`, error)
+  if (/without any password configured/.test(message))
+    return fault(`${at} asks for no password; take it out of the address, or set one there.`, error)
   if (/NOAUTH/.test(message))
     return fault(`${at} wants a password; write it into the address, as redis://:password@host.`, error)
   if (/NOPERM/.test(message))
     return fault(
-      `${at} does not let this user run a command (${message}); its rights are given by ACL SETUSER <user> +@all -@dangerous +info.`,
+      `${at} does not let this user do what is needed (${message}); its rights are given by ACL SETUSER <user> ~${prefix}* &${prefix}* +@all -@dangerous +info.`,
       error,
     )
   if (/MOVED|CLUSTER|cluster support disabled/i.test(message))
@@ -141,11 +151,19 @@ async function mastersOf(options: RedisLookOptions): Promise<readonly string[]> 
   throw last
 }
 
-async function describe(
-  { isCluster, shown, now }: RedisLookOptions,
-  node: string,
-  client: Client,
-): Promise<string> {
+/** Runs a script that deletes a key which is never there, and speaks where nobody listens. */
+async function tryRights({ prefix, usesChannels }: RedisLookOptions, client: Client): Promise<void> {
+  try {
+    await client.sendCommand(['EVAL', "return redis.call('DEL', KEYS[1])", '1', `${prefix}{look}`])
+  } catch (error) {
+    // Another master of a cluster holds the key; the rights are looked at before.
+    if (!/^(MOVED|ASK) /.test(String((error as Error).message))) throw error
+  }
+  if (usesChannels) await client.sendCommand(['PUBLISH', `${prefix}peers:look`, ''])
+}
+
+async function describe(options: RedisLookOptions, node: string, client: Client): Promise<string> {
+  const { isCluster, shown, now } = options
   const sections = await Promise.all(
     ['server', 'replication', 'memory', 'persistence', 'cluster'].map((name) =>
       client.sendCommand(['INFO', name]),
@@ -168,7 +186,7 @@ async function describe(
     throw fault(
       `${node} evicts values when its ${fieldOf(info, 'maxmemory_human')} are full (maxmemory-policy ${policy}): an evicted value is unknown and read again from the store, over and over, and accounts pause for it. Set maxmemory-policy to noeviction.`,
     )
-  await client.sendCommand(['EVAL', 'return 1', '0'])
+  await tryRights(options, client)
   const sentAt = performance.now()
   const askedAt = now()
   const [seconds, micros] = (await client.sendCommand(['TIME'])) as unknown as readonly string[]

@@ -256,7 +256,8 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
         for (const question of questions) enqueue(question)
       },
       (error: unknown) => {
-        onError?.(error)
+        // That there is no connection is known; why, the connection tells.
+        if (client.isReady) onError?.(error)
         retryLater(questions, error)
       },
     )

@@ -15,7 +15,11 @@ import { onceScript } from '../../../../src/adapters/state/redis/scripts.ts'
 import { readStateAddress } from '../../../../src/config/state-address.ts'
 
 const look = (address: string) =>
-  lookAtRedis({ ...readStateAddress(address, (path) => readFileSync(path, 'utf8')), now: Date.now })
+  lookAtRedis({
+    ...readStateAddress(address, (path) => readFileSync(path, 'utf8')),
+    usesChannels: true,
+    now: Date.now,
+  })
 
 const refused = (address: string, message: RegExp) =>
   assert.rejects(look(address), (error: Error & { code?: string }) => {
@@ -74,10 +78,26 @@ describe('the look at a Redis', needs('redis', 'redis-cluster'), () => {
     const { service, admin, node } = await server(t)
     await admin.call('ACL', 'SETUSER', 'sluice', 'on', '>hunter2', '~*', '+@all', '-@scripting')
     await refused(`redis://sluice:hunter2x@${node}`, /refuses the user or the password/)
-    await refused(`redis://sluice:hunter2@${node}`, /does not let this user run a command/)
+    await refused(`redis://sluice:hunter2@${node}`, /does not let this user do what is needed/)
+    await admin.call('ACL', 'SETUSER', 'other', 'on', '>hunter2', '~other:*', '&*', '+@all')
+    await refused(`redis://other:hunter2@${node}`, /needed \(NOPERM .*\); .* ~sl:\* &sl:\* \+@all/)
+    assert.match(await look(`redis://other:hunter2@${node}?prefix=other:`), /^Redis /)
+    await admin.call('ACL', 'SETUSER', 'silent', 'on', '>hunter2', '~sl:*', 'resetchannels', '+@all')
+    await refused(`redis://silent:hunter2@${node}`, /needed \(NOPERM .*channel/)
+    await refused(`redis://:hunter2@${node}`, /asks for no password; take it out of the address/)
     await admin.config('SET', 'requirepass', 'hunter2')
     await refused(service.url, /wants a password/)
     assert.match(await look(`redis://:hunter2@${node}`), /^Redis /)
+  })
+
+  test('ends where a server takes the connection and answers nothing, as where there is none', async (t) => {
+    const { service } = await server(t)
+    process.kill(service.pid, 'SIGSTOP')
+    try {
+      await refused(service.url, /cannot be reached \(no answer within 6 s\)/)
+    } finally {
+      process.kill(service.pid, 'SIGCONT')
+    }
   })
 
   test('asks a server over TLS by its own authority, and says what is wrong with a certificate', async (t) => {
