@@ -54,7 +54,7 @@ test('a server counts as away after three questions one after the other, however
 
 test('tells the fault of the connection, and none that the server has answered since', async () => {
   const told: unknown[] = []
-  const line = ({ err }: { readonly err?: unknown }): void => void told.push(err)
+  const line = (fields: object): void => void told.push((fields as { err?: unknown }).err)
   const clock = createVirtualClock(1_000_000)
   const health = createStateHealth({ clock, log: { info: () => {}, warn: line }, shown: 'redis://h' })
   const full = new SluiceError('STATE_UNAVAILABLE', 'Redis at h could not be asked: OOM')
