@@ -1,7 +1,9 @@
 /**
  * The room of tenants over all processes, in Redis. Each process writes what it uses itself, in absolute numbers, whenever it
  * asks for room, and within a second after another change; the script adds the uses of all processes to a request. One
- * question of a tenant is under way at a time: requests that come meanwhile go together in the next one.
+ * question of a tenant is under way at a time: requests that come meanwhile go together in the next one. Where single
+ * notifications come one after the other, a question also takes as many places ahead as came lately, for a moment: they
+ * are counted as used, so no bound is exceeded, and nobody has any above half a bound.
  */
 
 import { isStateAway } from '../../../errors.ts'
@@ -45,8 +47,19 @@ export interface RedisRoom extends RoomState {
 
 interface RoomRequest {
   readonly room: Room
+  /** How often it was refused for places that other processes had ahead. */
+  tries: number
   readonly resolve: (taken: RoomTaken) => void
   readonly reject: (error: unknown) => void
+}
+
+/** Places that nothing has taken yet, and that count as used. */
+interface Ahead {
+  queue: number
+  bytes: number
+  readonly generation: number
+  /** The instant of `clock.monotonic` at which they are given back. */
+  readonly endsAt: number
 }
 
 type Use = { -readonly [Bound in keyof Occupancy]: number }
@@ -63,6 +76,12 @@ interface Tenant {
   isAsking: boolean
   /** True if the others do not know what this process uses. */
   hasChanged: boolean
+  ahead: Ahead | undefined
+  /** Single notifications that have asked for room since the last question, and the bytes of the largest. */
+  singles: number
+  singleBytes: number
+  /** The instant of `clock.monotonic` of the last question. */
+  askedAt: number
 }
 
 const nothing: Occupancy = { queue: 0, waiting: 0, bytes: 0 }
@@ -74,6 +93,17 @@ const tellMs = 1_000
 const goneMember = '0'
 /** So many of the last processes that have gone are looked for in the room of each tenant. */
 const goneMax = 16
+/** Places that were taken ahead are kept so long, ms; a tenth of a second is a few percent of what a bound needs to fill. */
+const aheadMs = 100
+const aheadMax = 32
+/** The part of a bound that one process may have ahead. */
+const aheadPart = 1 / 64
+/**
+ * A request that is refused for others' places ahead is asked again after so long, ms, and so often: they are given back
+ * by then, unless their process has stopped.
+ */
+const aheadGivenBackMs = 2 * aheadMs
+const aheadTriesMax = 3
 /** So many requests go in one question. */
 const togetherMax = 256
 
@@ -106,6 +136,7 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
     },
   })
   let words = 0
+  let isClosed = false
 
   function tenantOf(name: string): Tenant {
     let tenant = tenants.get(name)
@@ -118,6 +149,10 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
         asked: [],
         isAsking: false,
         hasChanged: false,
+        ahead: undefined,
+        singles: 0,
+        singleBytes: 0,
+        askedAt: Number.NEGATIVE_INFINITY,
       }
       tenants.set(name, tenant)
     }
@@ -151,6 +186,8 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
       tenant.asked = requests
       words += 1
       const { own } = tenant
+      const ahead = aheadOf(tenant, clock.monotonic())
+      Object.assign(tenant, { ahead: undefined, singles: 0, singleBytes: 0, askedAt: clock.monotonic() })
       tenant.hasChanged = false
       const payload = JSON.stringify({
         m: member,
@@ -159,15 +196,23 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
         b: [tenant.bounds.queueMax, tenant.bounds.waitingMax, tenant.bounds.bytesMax],
         d: [...gone],
         r: requests.map(({ room }) => [room.queue, room.critical, room.waiting, room.bytes ?? 0]),
+        a: [ahead.queue, ahead.bytes],
       })
       try {
         const { generation, rest } = await value.ask(name, 'take', payload)
-        const [others, answers] = rest as readonly (readonly Reply[])[]
-        tenant.others = { queue: Number(others![0]), waiting: Number(others![1]), bytes: Number(others![2]) }
-        for (const [index, { room, resolve }] of requests.entries()) {
-          const full = bounds[Number(answers![2 * index]) - 1]
-          if (full === undefined) resolve(takenOf(tenant, room, generation))
-          else resolve({ full, used: Number(answers![2 * index + 1]) })
+        const [others, answers, hasAhead] = rest as readonly [readonly Reply[], readonly Reply[], Reply]
+        const [aheadQueue, aheadBytes] = [Number(others[3]), Number(others[4])]
+        tenant.others = {
+          queue: Number(others[0]) - aheadQueue,
+          waiting: Number(others[1]),
+          bytes: Number(others[2]) - aheadBytes,
+        }
+        if (hasAhead === 1) keepAhead(name, tenant, { ...ahead, generation })
+        for (const [index, request] of requests.entries()) {
+          const full = bounds[Number(answers[2 * index]) - 1]
+          if (full === undefined) request.resolve(takenOf(tenant, request.room, generation))
+          else if (aheadQueue > 0 && fitsWithoutAhead(tenant, request)) askLater(name, tenant, request)
+          else request.resolve({ full, used: Number(answers[2 * index + 1]) })
         }
       } catch (error) {
         // The room may have been taken there: the next word says what is used.
@@ -179,6 +224,40 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
       tenant.asked = []
     } while (tenant.waiting.length > 0)
     tenant.isAsking = false
+  }
+
+  /** Keeps places ahead until they are taken, or their time is over. */
+  function keepAhead(name: string, tenant: Tenant, ahead: Ahead): void {
+    tenant.ahead = ahead
+    const giveBack = (): void => {
+      if (tenant.ahead !== ahead || isClosed) return
+      tenant.ahead = undefined
+      if (ahead.queue === 0) return
+      tenant.hasChanged = true
+      if (!tenant.isAsking) void ask(name, tenant)
+    }
+    setTimeout(giveBack, ahead.endsAt - clock.monotonic()).unref()
+  }
+
+  /** Takes a place of those that this process has ahead. */
+  function takeAhead(tenant: Tenant, room: Room): RoomTaken | undefined {
+    const { ahead } = tenant
+    const { bytes = 0 } = room
+    if (ahead === undefined || ahead.queue === 0 || ahead.bytes < bytes || clock.monotonic() >= ahead.endsAt)
+      return
+    ahead.queue -= 1
+    ahead.bytes -= bytes
+    return takenOf(tenant, room, ahead.generation)
+  }
+
+  function askLater(name: string, tenant: Tenant, request: RoomRequest): void {
+    request.tries += 1
+    setTimeout(() => {
+      const present = tenantOf(name)
+      present.bounds = tenant.bounds
+      present.waiting.unshift(request)
+      if (!present.isAsking) void ask(name, present)
+    }, aheadGivenBackMs)
   }
 
   /**
@@ -215,7 +294,7 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
         if (tenant.isAsking) return
         if (tenant.hasChanged) await ask(name, tenant)
         const { queue, waiting, bytes } = tenant.own
-        const isIdle = !tenant.isAsking && !tenant.hasChanged
+        const isIdle = !tenant.isAsking && !tenant.hasChanged && tenant.ahead === undefined
         if (isIdle && queue === 0 && waiting === 0 && bytes === 0) tenants.delete(name)
       }),
     )
@@ -234,8 +313,14 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
     take(name, room, given) {
       const tenant = tenantOf(name)
       tenant.bounds = given
+      if (isSingle(room)) {
+        tenant.singles += 1
+        tenant.singleBytes = Math.max(tenant.singleBytes, room.bytes ?? 0)
+        const taken = takeAhead(tenant, room)
+        if (taken !== undefined) return taken
+      }
       return new Promise<RoomTaken>((resolve, reject) => {
-        tenant.waiting.push({ room, resolve, reject })
+        tenant.waiting.push({ room, tries: 0, resolve, reject })
         if (!tenant.isAsking) void ask(name, tenant)
       })
     },
@@ -256,11 +341,16 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
     noteGone(members) {
       for (const id of members) gone.add(id)
       for (const id of gone) if (gone.size > goneMax) gone.delete(id)
-      for (const tenant of tenants.values()) tenant.hasChanged = true
+      for (const tenant of tenants.values()) loseAhead(tenant)
     },
-    expect: value.expect,
+    expect(name, generation) {
+      const tenant = tenants.get(name)
+      if (tenant?.ahead !== undefined && tenant.ahead.generation < generation) loseAhead(tenant)
+      value.expect(name, generation)
+    },
     async close() {
       clearInterval(telling)
+      isClosed = true
       await tell()
     },
   }
@@ -271,6 +361,27 @@ const occupancyOf = ({ own, others }: Tenant): Occupancy => ({
   waiting: own.waiting + others.waiting,
   bytes: own.bytes + others.bytes,
 })
+
+/** Computes the places to take ahead with the next question: one for each single notification since the last one. */
+function aheadOf(tenant: Tenant, nowMs: number): Pick<Ahead, 'queue' | 'bytes' | 'endsAt'> {
+  const { bounds, askedAt, singles, singleBytes } = tenant
+  const isBusy = nowMs - askedAt < 2 * aheadMs
+  const queue = isBusy ? Math.min(aheadMax, Math.floor(bounds.queueMax * aheadPart), singles) : 0
+  const bytes = Math.min(Math.floor(bounds.bytesMax * aheadPart), queue * singleBytes)
+  return { queue, bytes, endsAt: nowMs + aheadMs }
+}
+
+/** Gives up what a process has ahead, since the state in which it was taken has gone. */
+function loseAhead(tenant: Tenant): void {
+  tenant.ahead = undefined
+  tenant.hasChanged = true
+}
+
+/** True if a request is refused for nothing but the places that others have ahead. */
+const fitsWithoutAhead = (tenant: Tenant, { room, tries }: RoomRequest): boolean =>
+  tries < aheadTriesMax && fullBound(occupancyOf(tenant), room, tenant.bounds) === undefined
+
+const isSingle = ({ queue, critical, waiting }: Room): boolean => queue === 1 && critical + waiting === 0
 
 const useOf = ({ queue, critical, waiting, bytes = 0 }: Room): Occupancy => ({
   queue: queue + critical,

@@ -3,18 +3,21 @@
 --   h     incarnation and generation
 --   w<m>  the use of the member m: number of its last word, queue, waiting, bytes, instant of the word. The use is
 --         absolute: the member's notifications on record, and the room that it has taken and not yet committed. So no
---         count drifts, and no two members write the same field
+--         count drifts, and no two members write the same field. Behind it stand the places and bytes of it that
+--         nothing has taken yet: the member gives them to requests that come within a moment, without a word
 --   x<m>  the member m has gone, and its word does not count: the instant at which a process said so last
 --   r, c  until when a caller fills this value, and the token of its claim
 --
 -- ARGV[7]  JSON: d members that have gone; of a fill g the generation, and w the use of each member; else m the member,
---          s the number of this word, o its own use, b bounds, r requests in their order. A room in which a member stands
---          that has gone is unknown, for what it had taken is on record or is lost
+--          s the number of this word, o its own use, b bounds, r requests in their order, a the places and bytes that it
+--          would have ahead, which it gets up to half the bounds. A room in which a member stands that has gone is
+--          unknown, for what it had taken is on record or is lost
 -- ARGV[8]  a token that no other claim has; of a fill the token of the claim that it fills
 -- ARGV[9]  the least generation that the record accepts, as the caller knows it; not of a fill
 -- returns  'clock'; 'late' behind a later word, of a member that has gone, and of a fill whose claim is no more;
---          {'?', 1 where the caller is to fill the value}; else {'ok', generation, use of the others, of each request: 0
---          where it was taken, else the bound that is full (1 queue, 2 waiting, 3 bytes) and its use}
+--          {'?', 1 where the caller is to fill the value}; else {'ok', generation, use of the others, with
+--          the places and bytes of it that they have ahead, of each request: 0 where it was taken, else the bound that
+--          is full (1 queue, 2 waiting, 3 bytes) and its use; 1 where the member has got what it would have ahead}
 local given, token = cjson.decode(ARGV[7]), ARGV[8]
 -- The field of a member that uses nothing, or has gone, is kept so long, because a late word of it could still come, ms.
 local fillMs, idleMs, forgottenMs = 2000, 86400000, 3600000
@@ -53,7 +56,7 @@ if not known then
 end
 noteGone()
 
-local queue, waiting, bytes, said = 0, 0, 0, -1
+local queue, waiting, bytes, aheadQueue, aheadBytes, said = 0, 0, 0, 0, 0, -1
 local fields = call('HGETALL', key)
 for index = 1, #fields, 2 do
   local field = fields[index]
@@ -65,6 +68,7 @@ for index = 1, #fields, 2 do
       call('HDEL', key, field)
     else
       queue, waiting, bytes = queue + used[2], waiting + used[3], bytes + used[4]
+      aheadQueue, aheadBytes = aheadQueue + (used[6] or 0), aheadBytes + (used[7] or 0)
     end
   elseif field == 'x' .. given.m then
     -- It was stopped, was declared dead, and does not know it yet. Who joined later would not know it either.
@@ -76,7 +80,7 @@ end
 -- A word that comes behind a later one, over a connection that was given up, changes nothing.
 if given.s <= said then return 'late' end
 
-local others, own, answers, bounds = { queue, waiting, bytes }, given.o, {}, given.b
+local others, own, answers, bounds = { queue, waiting, bytes, aheadQueue, aheadBytes }, given.o, {}, given.b
 for index, request in ipairs(given.r) do
   local newQueue, newCritical, newWaiting, newBytes = request[1], request[2], request[3], request[4]
   local usedQueue, usedWaiting, usedBytes = queue + own[1], waiting + own[2], bytes + own[3]
@@ -94,6 +98,9 @@ for index, request in ipairs(given.r) do
   end
   answers[2 * index - 1], answers[2 * index] = full, used
 end
-call('HSET', key, 'w' .. given.m, cmsgpack.pack({ given.s, own[1], own[2], own[3], now }))
+local ahead = given.a
+if 2 * (queue + own[1] + ahead[1]) > bounds[1] or 2 * (bytes + own[3] + ahead[2]) > bounds[3] then ahead = { 0, 0 } end
+local use = { given.s, own[1] + ahead[1], own[2], own[3] + ahead[2], now, ahead[1], ahead[2] }
+call('HSET', key, 'w' .. given.m, cmsgpack.pack(use))
 call('PEXPIRE', key, 2 * idleMs)
-return { 'ok', known[2], others, answers }
+return { 'ok', known[2], others, answers, ahead[1] > 0 and 1 or 0 }

@@ -12,6 +12,7 @@ import {
   type RedisRoom,
   type RoomRecord,
 } from '../../../../src/adapters/state/redis/redis-room.ts'
+import type { RedisState } from '../../../../src/adapters/state/redis/redis-state.ts'
 import { exerciseRoom } from '../../../../src/conformance/room.ts'
 import type { Occupancy, TenantBounds } from '../../../../src/ports/tenants.ts'
 import { createVirtualClock } from '../../../../src/simulation/clock.ts'
@@ -59,6 +60,19 @@ function open(
   return { ...room, member }
 }
 
+/** Counts the questions to the server. */
+function counted(redis: RedisState) {
+  let asked = 0
+  const counting: RedisState = {
+    ...redis,
+    ask(...given) {
+      asked += 1
+      return redis.ask(...given)
+    },
+  }
+  return { redis: counting, questions: () => asked }
+}
+
 const queueOf = (queue: number) => ({ queue, critical: 0, waiting: 0 })
 
 for (const engine of engines)
@@ -92,6 +106,61 @@ for (const engine of engines)
       // The others hear within a second that room was given back.
       await until(async () => 'giveBack' in (await fleet[3]!.take('acme', queueOf(left), bounds)))
       assert.deepEqual(await fleet[0]!.take('acme', queueOf(1), bounds), { full: 'queue', used: 1_000 })
+    })
+
+    it('takes places ahead where single notifications come one after the other, and none for batches', async () => {
+      const bounds: TenantBounds = { queueMax: 10_000, waitingMax: 10, bytesMax: 10_000_000 }
+      const { redis, questions } = counted(openRedis(engine, { prefix: newPrefix() }))
+      const room = createRedisRoom({ redis, record: createRecord(), clock: createSystemClock(), member: 'm' })
+      after(() => room.close())
+      const taken = async (places: number, times: number) => {
+        const before = questions()
+        for (let n = 0; n < times; n += 1)
+          assert.ok('giveBack' in (await room.take('acme', { ...queueOf(places), bytes: 100 }, bounds)))
+        return questions() - before
+      }
+      // Up to 32 at a time, fewer at first; a slow machine asks anew for each tenth of a second.
+      assert.ok((await taken(1, 500)) < 400)
+      assert.ok((await taken(2, 20)) >= 20)
+      assert.deepEqual(room.of('acme'), { queue: 540, waiting: 0, bytes: 52_000 })
+    })
+
+    it('refuses nothing for places that another process has ahead and has not used', async () => {
+      const bounds: TenantBounds = { queueMax: 5_000, waitingMax: 10, bytesMax: 10_000_000 }
+      const prefix = newPrefix()
+      const record = createRecord()
+      const [first, second] = [open(engine, prefix, record), open(engine, prefix, record)]
+      let all = 0
+      for (const rest of [2_000, 1_000]) {
+        for (let n = 0; n < 100; n += 1, all += 1)
+          assert.ok('giveBack' in (await first.take('acme', queueOf(1), bounds)))
+        const answer = await second.take('acme', queueOf(rest), bounds)
+        assert.ok('giveBack' in answer, JSON.stringify(answer))
+        all += rest
+      }
+      const left = await second.take('acme', queueOf(5_000 - all), bounds)
+      assert.ok('giveBack' in left, JSON.stringify(left))
+      assert.deepEqual(await first.take('acme', queueOf(1), bounds), { full: 'queue', used: 5_000 })
+      assert.deepEqual(await second.take('acme', queueOf(1), bounds), { full: 'queue', used: 5_000 })
+    })
+
+    it('counts the places ahead of one process against what another takes meanwhile', async () => {
+      const bounds: TenantBounds = { queueMax: 5_000, waitingMax: 10, bytesMax: 10_000_000 }
+      const prefix = newPrefix()
+      const record = createRecord()
+      const [first, second] = [open(engine, prefix, record), open(engine, prefix, record)]
+      let all = 0
+      const take = async (room: RedisRoom, places: number) => {
+        const answer = await room.take('acme', queueOf(places), bounds)
+        if ('giveBack' in answer) all += places
+        return answer
+      }
+      for (let n = 0; n < 63; n += 1) await take(first, 1)
+      const rest = take(second, 5_000 - all)
+      await sleep(20)
+      await Promise.all(Array.from({ length: 10 }, () => take(first, 1)))
+      await rest
+      assert.ok(all <= 5_000, `${all} places are taken`)
     })
 
     it('is filled again when the record has a later generation, of a filler that was overtaken', async () => {
