@@ -11,7 +11,7 @@ import type { Admit, Gate } from '../stages.ts'
 import { type AdmitOptions, createAdmit } from './admit.ts'
 import { type Candidate, undecidedVerdict, type Verdict } from './candidate.ts'
 import type { Evaluator } from './evaluate.ts'
-import type { LimitsWait } from './limits-wait.ts'
+import type { LimitsWaits } from './limits-waits.ts'
 import type { TenantThrottle } from './tenant-throttle/tenant-throttle.ts'
 
 export interface AdmitUndecidedOptions extends AdmitOptions {
@@ -19,13 +19,15 @@ export interface AdmitUndecidedOptions extends AdmitOptions {
   readonly evaluator: Pick<Evaluator, 'evaluate' | 'preview' | 'ineligibility'>
   readonly policy: Pick<Policy, 'version' | 'onStateLost'>
   readonly clock: Pick<Clock, 'now' | 'monotonic'>
-  readonly limitsWait: Pick<LimitsWait, 'hasOf'>
+  readonly limitsWait: Pick<LimitsWaits, 'hasOf'>
+  /** True while this process keeps the limits in its memory. */
+  readonly keepsLimits: () => boolean
 }
 
 /** Decides where it can, and accepts undecided or refuses where the server of the limits does not answer. */
 export function createAdmission(options: AdmitUndecidedOptions): Pick<Gate, 'admit' | 'preview'> {
   const { store, ledger, candidatesOf, throttle, evaluator, digests, recipients, handover, onError } = options
-  const { policy, clock, limitsWait } = options
+  const { policy, clock, limitsWait, keepsLimits } = options
   const always = { store, ledger, candidatesOf, digests, recipients, handover, clock, onError }
   const decided = createAdmit({ ...always, throttle, evaluator })
   const undecided = createAdmit({
@@ -69,9 +71,16 @@ export function createAdmission(options: AdmitUndecidedOptions): Pick<Gate, 'adm
 
   /** True for a request that waits behind what the same tenant has waiting undecided. */
   const isBehind = ({ caller, drafts }: Pick<Admit, 'caller' | 'drafts'>): boolean =>
-    limitsWait.hasOf(caller.tenant) &&
+    drafts.some(({ category }) => limitsWait.hasOf(caller.tenant, category)) &&
     drafts.every(
-      ({ priority, category }) => priority !== 'critical' && policy.onStateLost(category) === 'hold',
+      ({ priority, category }) => priority !== 'critical' && policy.onStateLost(category) !== 'refuse',
+    )
+
+  /** True for a request with a category that is not shared, while this process keeps the limits. */
+  const isWithheld = ({ drafts }: Pick<Admit, 'drafts'>): boolean =>
+    keepsLimits() &&
+    drafts.some(
+      ({ priority, category }) => priority !== 'critical' && policy.onStateLost(category) !== 'share',
     )
 
   async function previewed(each: Candidate): Promise<Verdict> {
@@ -89,7 +98,7 @@ export function createAdmission(options: AdmitUndecidedOptions): Pick<Gate, 'adm
     admit(request) {
       // A batch in the background is tried again by its runner.
       if (request.job !== undefined) return decided(request)
-      if (isBehind(request)) return undecided(request)
+      if (isWithheld(request) || isBehind(request)) return undecided(request)
       return decided(request).catch((error: unknown) => {
         if (isStateAway(error)) return undecided(request)
         throw error
@@ -97,7 +106,8 @@ export function createAdmission(options: AdmitUndecidedOptions): Pick<Gate, 'adm
     },
     async preview(caller, draft) {
       const [each] = await candidatesOf(caller, [draft])
-      const isUndecided = isBehind({ caller, drafts: [draft] })
+      const asked = { caller, drafts: [draft] }
+      const isUndecided = isWithheld(asked) || isBehind(asked)
       const { patch, decision } = isUndecided ? withoutLimits(each!) : await previewed(each!)
       return { draft: patch?.channel === undefined ? draft : { ...draft, channel: patch.channel }, decision }
     },

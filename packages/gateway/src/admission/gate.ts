@@ -19,7 +19,7 @@ import { createOpenDigests } from './digests/open-digests.ts'
 import { createEvaluator } from './evaluate.ts'
 import type { PauseNewcomers } from './freed-slots.ts'
 import { createHandover } from './handover.ts'
-import type { LimitsWait } from './limits-wait.ts'
+import type { LimitsWaits } from './limits-waits.ts'
 import { createMovingUp, type MovingUp } from './moving-up.ts'
 import type { Promotion } from './promotion.ts'
 import type { ForbiddenHours } from './quiet-hours.ts'
@@ -44,6 +44,8 @@ export interface GateOptions {
   readonly contents: Contents
   readonly releaseHolds: ReleaseHolds
   readonly pauseNewcomers: PauseNewcomers
+  /** True while this process keeps the limits in its memory, because their server is away. */
+  readonly keepsLimits: () => boolean
   /** True where a pool serves the channel. */
   readonly serves: (channel: Channel) => boolean
   /** Channels that need no recipient address: the account holds the destination. */
@@ -56,7 +58,7 @@ export interface GateOptions {
 
 export interface Admitting extends Gate {
   readonly movingUp: Pick<MovingUp, 'freed' | 'settleAfter' | 'isThrough' | 'stop'>
-  readonly limitsWait: Pick<LimitsWait, 'stop'>
+  readonly limitsWait: Pick<LimitsWaits, 'stop'>
   readonly promotion: Pick<Promotion, 'stop'>
   /** Starts the move of all who were promised an instant under another policy, or by a process that was killed. */
   startMovingUp(): void
@@ -70,8 +72,8 @@ export interface Admitting extends Gate {
 
 export function createGate(options: GateOptions): Admitting {
   const { store, ledger, state, limiter, recipients, policy, forbiddenHours, scheduler, throttle } = options
-  const { contents, releaseHolds, pauseNewcomers, serves, selfAddressed, notifier, clock, random, onError } =
-    options
+  const { contents, releaseHolds, pauseNewcomers, serves, selfAddressed } = options
+  const { keepsLimits, notifier, clock, random, onError } = options
 
   // Decide.
   const digests = createOpenDigests({ store, random })
@@ -117,7 +119,8 @@ export function createGate(options: GateOptions): Admitting {
   const handover = createHandover({ schedule, scheduler, digests, recipients, state, movingUp, onError })
 
   // Admit, and decide again.
-  const deciding = { store, ledger, throttle, evaluator, digests, recipients, handover, onError }
+  const asked = { policy, keepsLimits, clock, onError }
+  const deciding = { store, ledger, throttle, evaluator, digests, recipients, handover, ...asked }
   const { bringBack, limitsWait, promotion, ...redecision } = createRedecision({
     ...deciding,
     limiter,
@@ -127,11 +130,10 @@ export function createGate(options: GateOptions): Admitting {
     forbiddenHours,
     movingUp,
     notifier,
-    clock,
   })
 
   return {
-    ...createAdmission({ ...deciding, candidatesOf, policy, clock, limitsWait }),
+    ...createAdmission({ ...deciding, candidatesOf, limitsWait }),
     ...redecision,
     limitsWait,
     promote: promotion.promote,

@@ -18,7 +18,7 @@ import { digestWrites, forgetConflicting } from './candidate-writes.ts'
 import type { OpenDigests } from './digests/open-digests.ts'
 import { type Evaluator, moveTo } from './evaluate.ts'
 import type { Handover } from './handover.ts'
-import { createLimitsWait, type LimitsWait } from './limits-wait.ts'
+import { createLimitsWaits, type LimitsWaits, type LimitsWaitsOptions } from './limits-waits.ts'
 import type { MovingUp } from './moving-up.ts'
 import { createPromotion, type Promotion } from './promotion.ts'
 import { type ForbiddenHours, isHoldReason } from './quiet-hours.ts'
@@ -26,7 +26,7 @@ import type { RecipientCache } from './recipient-cache.ts'
 import type { ReleaseHolds } from './release-holds.ts'
 import type { TenantThrottle } from './tenant-throttle/tenant-throttle.ts'
 
-export interface RedecisionOptions {
+export interface RedecisionOptions extends Pick<LimitsWaitsOptions, 'policy' | 'keepsLimits'> {
   readonly store: Pick<Store, 'notification' | 'waiting' | 'isVersioned' | 'othersCallForMs'>
   readonly ledger: Ledger
   readonly limiter: RecipientLimiter
@@ -49,7 +49,7 @@ export interface Redecision {
   /** Decides due, undecided notifications. Each one in a throttle queue passes now, or is scheduled for its later place. */
   resume(notifications: readonly Notification[]): Promise<void>
   /** Decides notifications that were accepted undecided because the limits could not be asked. */
-  readonly limitsWait: LimitsWait
+  readonly limitsWait: LimitsWaits
   /** Decides notifications whose turn in the throttle queue has come before their stored `dueAt`. */
   readonly promotion: Promotion
   /** Decides a dead letter anew, in room of this generation; false where the record has changed meanwhile. */
@@ -271,7 +271,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
   }
 
   const decide = (before: Notification): Promise<boolean> => redecide(before, { again: false })
-  const limitsWait = createLimitsWait({ decide, retryLater, ledger, scheduler, clock, onError })
+  const limitsWait = createLimitsWaits(decide, retryLater, options)
 
   const promotion = createPromotion({ store, ledger, throttle, clock, resume, onError })
 

@@ -42,7 +42,12 @@ export function createSharedAccounts({
     const before = [...names.values()].filter((name) => judgedNameOf(name) === judged).length
     names.set(pool, before === 0 ? judged : `${judged}#${before + 1}`)
   }
-  const isJudge = (pool: string): boolean => members.holds(`judge:${judgedNameOf(pool)}` satisfies Role)
+  const { keeper } = fleet.state
+  /** Without its server only the process that keeps the limits hears what the accounts answered. */
+  const isJudge = (pool: string): boolean => {
+    const holds = members.holds(`judge:${judgedNameOf(pool)}` satisfies Role)
+    return keeper?.isAway() === true ? keeper.keeper() === 'this process' : holds
+  }
   const accounts = fleet.state.accounts({
     isJudge,
     callMs: Math.max(...pools.map(({ timeoutMs }) => timeoutMs)),

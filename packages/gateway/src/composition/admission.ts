@@ -26,6 +26,7 @@ import { unlessStateAway } from '../errors.ts'
 import { createJobs } from '../http/jobs.ts'
 import type { Subject } from '../ports.ts'
 import { createEmbeddedQueue } from '../queue/embedded.ts'
+import { createWithholdingQueue } from '../queue/withholding.ts'
 import { createOwnSweep } from '../scheduler/own-sweep.ts'
 import { createScheduler } from '../scheduler/scheduler.ts'
 import { createUnserved } from '../scheduler/unserved.ts'
@@ -111,7 +112,13 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
   })
   const ownQueue = parts.wrapQueue?.(embeddedQueue) ?? embeddedQueue
   const outgoing = broker && createBrokerQueue(ownQueue, broker, context, record)
-  const queue = outgoing ?? ownQueue
+  const { keeper } = limits ?? {}
+  const keepsLimits = (): boolean => keeper?.keeper() === 'this process'
+  const queue = createWithholdingQueue(
+    outgoing ?? ownQueue,
+    ({ priority, category }) =>
+      keepsLimits() && priority !== 'critical' && policy.onStateLost(category) !== 'share',
+  )
   const unserved = createUnserved({
     store,
     ledger,
@@ -133,12 +140,26 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
     countSuspects,
     members,
     unserved,
+    mayClaim: () => keeper?.keeper() !== 'another process',
     onError(what, error) {
       onError(what, error)
       ownSweep.soon()
     },
   })
   members.onDeath(scheduler.takeOver)
+  keeper?.listen({
+    onKeeper() {
+      queue.restore()
+      // The others free what they hold: a process that was alone before would look for it a minute later.
+      scheduler.noteFreed()
+    },
+    onHandedOver(ids) {
+      for (const id of ids) {
+        const live = ledger.live(id)
+        if (live !== undefined && live.status !== 'sending') ledger.release(live.notification)
+      }
+    },
+  })
   const ownSweep = createOwnSweep({ store, ledger, scheduler, clock, countSuspects, onError })
 
   // Admission and scheduling of accepted notifications.
@@ -157,6 +178,7 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
     releaseHolds,
     pauseNewcomers,
     serves: unserved.serves,
+    keepsLimits,
     selfAddressed: selfAddressed(config.pools),
     notifier,
     clock,

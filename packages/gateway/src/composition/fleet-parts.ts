@@ -2,9 +2,10 @@
  * The parts that a gateway has instead of its own where its limits count in a server, and those where it serves one record
  * beside others.
  */
+import type { LimitsKeeper } from '../adapters/state/limits-keeper.ts'
 import type { RedisLimitsOptions } from '../adapters/state/redis/redis-limits.ts'
 import type { PublishRate, RedisPublishRateOptions } from '../adapters/state/redis/redis-publish-rate.ts'
-import type { RedisState } from '../adapters/state/redis/redis-state.ts'
+import type { RedisConnections, RedisState } from '../adapters/state/redis/redis-state.ts'
 import type { RedisThrottleOptions } from '../adapters/state/redis/redis-throttle.ts'
 import type { FleetAccounts, FleetAccountsOptions } from '../delivery/accounts/fleet-accounts.ts'
 import type { StateHealth } from '../observability/state-health.ts'
@@ -12,14 +13,23 @@ import type { Members, Notifier, Once, Peers } from '../ports/fleet.ts'
 import type { RoomState, ThrottleState } from '../ports/tenants.ts'
 import type { LimitState, Store } from '../ports.ts'
 
-/** The connections to the server of the limits. */
+/** The server of the limits. */
 export interface OpenedRedis {
   readonly redis: RedisState
   readonly health: StateHealth
+  /** Keeps the limits while the server is away. @defaultValue nobody does */
+  readonly keeper?: LimitsKeeper
+}
+
+/** The connections to the server of the limits. */
+export interface ConnectedRedis extends OpenedRedis {
+  readonly redis: RedisConnections
 }
 
 /** Limits that count in a server. */
 export interface ServedLimits {
+  /** Tells who keeps the limits while their server is away; absent where nobody does. */
+  readonly keeper?: Pick<LimitsKeeper, 'keeper' | 'isAway' | 'listen'> | undefined
   throttle(options: Pick<RedisThrottleOptions, 'ratesOf' | 'marginMs'>): ThrottleState
   limits(
     options: Pick<RedisLimitsOptions, 'marginMs' | 'recover' | 'rulesName' | 'onOutdated' | 'planLate'>,

@@ -2,6 +2,7 @@
  * Composes the limiter state that several gateways share, over engines that are open: the record of the store, and a server
  * that runs the scripts of the limits. What the record tells of both reaches the connections before the limits are asked.
  */
+import type { LimitsKeeper } from '../adapters/state/limits-keeper.ts'
 import type { RedisBus } from '../adapters/state/redis/redis-bus.ts'
 import type { RedisState } from '../adapters/state/redis/redis-state.ts'
 import { createFleetAccounts } from '../delivery/accounts/fleet-accounts.ts'
@@ -25,6 +26,8 @@ export interface FleetEngines {
   /** Precedes every channel of the bus. @defaultValue 'sl:' */
   readonly prefix?: string | undefined
   readonly health: Pick<StateHealth, 'counts' | 'noteError'>
+  /** Keeps the limits while their server is away. @defaultValue nobody does */
+  readonly keeper?: LimitsKeeper | undefined
 }
 
 interface ComposedState extends SharedState {
@@ -60,7 +63,7 @@ export async function composeFleet(
 }
 
 async function composeState(
-  { members, records, redis, bus, prefix, health }: FleetEngines,
+  { members, records, redis, bus, prefix, health, keeper }: FleetEngines,
   { clock, errorsOf }: Pick<RuntimeContext, 'clock' | 'errorsOf'>,
 ): Promise<ComposedState> {
   const { id: member } = members
@@ -94,7 +97,7 @@ async function composeState(
     onError: (error) => onError('count the room of a tenant', error),
   })
   const { expectThrottle, ...limits } = await composeLimits(
-    { redis, records, health, member },
+    { redis, records, health, keeper, member },
     { clock, errorsOf },
   )
   const spoken = { bus, member, prefix, onError: health.noteError }

@@ -2,13 +2,14 @@
  * Opens the engines that a gateway needs to serve one record beside others: the store with its membership on PostgreSQL,
  * and the limiter state that all of them share in Redis. A gateway with its state in memory is alone and needs none of it.
  */
+import type { MemoryRegistrations } from '../adapters/state/redis/memory-registrations.ts'
 import type { Config, RedisStateConfig } from '../config/config.ts'
 import { version } from '../version.ts'
 import { isLogged } from './delivery-log.ts'
 import type { Fleet } from './fleet-parts.ts'
 import { composeFleet, type FleetEngines } from './fleet-state.ts'
+import { openKeptRedis } from './kept-limits.ts'
 import type { RuntimeContext } from './runtime-context.ts'
-import { openRedis } from './served-limits.ts'
 
 /**
  * Looks at the server of the limits without changing anything, and describes it; undefined for memory.
@@ -42,7 +43,7 @@ async function checkState(
  * @throws SluiceError INVALID_CONFIG where the server of the limits cannot be used, before any store is opened
  */
 export async function openFleet(
-  context: Pick<RuntimeContext, 'config' | 'clock' | 'errorsOf' | 'log' | 'parts'>,
+  context: Pick<RuntimeContext, 'config' | 'clock' | 'errorsOf' | 'log' | 'parts' | 'policy'>,
 ): Promise<Fleet | undefined> {
   const { config, parts } = context
   const { state: stateConfig, store } = config
@@ -76,17 +77,17 @@ export async function openFleet(
 /** Opens the connections to the server of the limits, and the bus beside them. */
 async function openState(
   state: RedisStateConfig,
-  context: Pick<RuntimeContext, 'clock' | 'log'>,
-  { registrations }: Pick<FleetEngines, 'registrations'>,
-): Promise<Pick<FleetEngines, 'redis' | 'bus' | 'prefix' | 'health'>> {
+  context: Pick<RuntimeContext, 'clock' | 'log' | 'policy' | 'errorsOf'>,
+  { registrations, keeping }: Pick<FleetEngines, 'registrations'> & Pick<MemoryRegistrations, 'keeping'>,
+): Promise<Pick<FleetEngines, 'redis' | 'bus' | 'prefix' | 'health' | 'keeper'>> {
   const { url, tls, prefix } = state
   // The client is loaded only where it is used: it would cost every start 30 ms.
-  const [{ addressesOf }, { createRedisBus }, { redis, health }] = await Promise.all([
+  const [{ addressesOf }, { createRedisBus }, { redis, health, keeper }] = await Promise.all([
     import('../adapters/state/redis/redis-state.ts'),
     import('../adapters/state/redis/redis-bus.ts'),
-    openRedis(state, context, registrations),
+    openKeptRedis(state, context, { register: registrations.register, keeping }),
   ])
   const { seeds, urlOf } = addressesOf(url)
   const bus = await createRedisBus({ urls: seeds.map(urlOf), tls, prefix, onError: health.noteError })
-  return { redis, bus, prefix, health }
+  return { redis, bus, prefix, health, keeper }
 }

@@ -118,6 +118,7 @@ export function createGatewayServer(context: RuntimeContext) {
         store: record.store,
         state: record.limits && {
           ping: record.limits.ping,
+          keeper: () => record.limits?.keeper?.keeper(),
           isNeeded: () => policy.part.onStateLost(undefined) === 'refuse',
         },
         deliveryLog: record.deliveryLog?.report,

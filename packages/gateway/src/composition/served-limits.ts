@@ -2,6 +2,8 @@
  * Composes limits that count in a server: those of recipients, and those of tenants and modules with their throttle queues.
  * Several gateways share them (fleet-state.ts); one that has its record for itself keeps all else in its own memory.
  */
+import type { LimitsKeeper } from '../adapters/state/limits-keeper.ts'
+import type { MemoryRegistrations } from '../adapters/state/redis/memory-registrations.ts'
 import type { RedisState } from '../adapters/state/redis/redis-state.ts'
 import type { RedisThrottle, ThrottleRecord } from '../adapters/state/redis/redis-throttle.ts'
 import type { RedisStateConfig } from '../config/config.ts'
@@ -10,13 +12,14 @@ import { createStateHealth, type StateHealth } from '../observability/state-heal
 import type { Registrations } from '../ports/limiter.ts'
 import type { Store } from '../ports.ts'
 import type { SqliteStore } from '../store/sqlite/sqlite.ts'
-import type { OpenedRedis, ServedLimits } from './fleet-parts.ts'
+import type { ConnectedRedis, OpenedRedis, ServedLimits } from './fleet-parts.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 
 export interface LimitEngines {
   readonly redis: RedisState
   readonly records: ThrottleRecord
   readonly health: Pick<StateHealth, 'counts'>
+  readonly keeper?: LimitsKeeper | undefined
   /** The name of this process, as no other process has it. */
   readonly member: string
 }
@@ -27,7 +30,7 @@ export interface ComposedLimits extends ServedLimits {
 }
 
 export async function composeLimits(
-  { redis, records, health, member }: LimitEngines,
+  { redis, records, health, keeper, member }: LimitEngines,
   { clock, errorsOf }: Pick<RuntimeContext, 'clock' | 'errorsOf'>,
 ): Promise<ComposedLimits> {
   // That the server is away is told once, by its health.
@@ -46,11 +49,13 @@ export async function composeLimits(
     },
     limits: (asked) => createRedisLimits({ ...asked, redis, clock, member, onError }),
     health,
+    keeper,
     async ping() {
       await redis.ask(onceScript, { subject: 'k/ready', name: '' }, ['keep', member, '', '1'])
     },
     expectThrottle: (tenant, generation) => throttle?.expect(tenant, generation),
     async close() {
+      await keeper?.stop()
       redis.close()
     },
   }
@@ -61,7 +66,7 @@ export async function openRedis(
   { url, tls, deadlineMs, prefix, shown }: RedisStateConfig,
   { clock, log }: Pick<RuntimeContext, 'clock' | 'log'>,
   registrations: Registrations,
-): Promise<OpenedRedis> {
+): Promise<ConnectedRedis> {
   const { createRedisState } = await import('../adapters/state/redis/redis-state.ts')
   const health = createStateHealth({ clock, log, shown })
   const state = createRedisState({
@@ -98,7 +103,7 @@ export function followRefusals(
  */
 export async function serveLimits(
   own: Store,
-  open: (registrations: Registrations) => OpenedRedis | Promise<OpenedRedis>,
+  open: (registrations: MemoryRegistrations) => OpenedRedis | Promise<OpenedRedis>,
   context: Pick<RuntimeContext, 'clock' | 'errorsOf' | 'members' | 'random'>,
 ): Promise<{ readonly store: Store; readonly limits: ServedLimits }> {
   const [{ createMemoryRegistrations, randomNumber }, { createOneProcessRecord }] = await Promise.all([
@@ -106,7 +111,7 @@ export async function serveLimits(
     import('../adapters/state/redis/one-process-record.ts'),
   ])
   const { store, records } = createOneProcessRecord(own)
-  const engines = await open(createMemoryRegistrations(randomNumber(context.random)))
+  const engines = await open(createMemoryRegistrations(randomNumber(context.random), context.members.id))
   const { expectThrottle, ...limits } = await composeLimits(
     { ...engines, records, member: context.members.id },
     context,

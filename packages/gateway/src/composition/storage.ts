@@ -20,8 +20,9 @@ import { version } from '../version.ts'
 import { createLogWriter, isLogged } from './delivery-log.ts'
 import type { ServedLimits } from './fleet-parts.ts'
 import { followHints } from './hints.ts'
+import { openKeptRedis } from './kept-limits.ts'
 import type { RuntimeContext } from './runtime-context.ts'
-import { openRedis, serveLimits, stateOfFile } from './served-limits.ts'
+import { serveLimits, stateOfFile } from './served-limits.ts'
 import { continueTimeLine } from './time-line.ts'
 
 export interface Storage {
@@ -77,7 +78,7 @@ export async function openStorage(
       const file = createSqliteStore({ path, clock, acceptLoss, onDamagedRow, isLogged: isLogged(config) })
       const { state } = config
       if (state.kind !== 'memory')
-        openLimits = (registrations) => openRedis(stateOfFile(state, file), context, registrations)
+        openLimits = (registrations) => openKeptRedis(stateOfFile(state, file), context, registrations)
       return file
     }
     // The driver is loaded only where it is used: it would cost every start 30 ms.

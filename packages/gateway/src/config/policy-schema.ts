@@ -195,10 +195,14 @@ export const policySchema = Type.Object(
     ),
     complaints: Type.Optional(complaintsSchema),
     onStateLost: Type.Optional(
-      Type.Record(Type.String(), Type.Union([Type.Literal('hold'), Type.Literal('refuse')]), {
-        description:
-          'By category or default: while the server of the limits (state) does not answer. Default hold.',
-      }),
+      Type.Record(
+        Type.String(),
+        Type.Union([Type.Literal('hold'), Type.Literal('share'), Type.Literal('refuse')]),
+        {
+          description:
+            'By category or default: while the server of the limits (state) does not answer. Default hold.',
+        },
+      ),
     ),
     maxDelay: Type.Optional(duration),
   },

@@ -48,6 +48,8 @@ export const logEvents = {
   'store.disk_low': 'the disk of the store is nearly full, or has room again',
   'gateway.state_unavailable': 'the server of the limits does not answer: what needs it waits or is refused',
   'gateway.state_available': 'the server of the limits answers again',
+  'gateway.limits_kept':
+    'the limits are kept by this gateway or another one while their server is away, or no longer',
   'queue.unavailable': 'RabbitMQ does not answer: notifications leave through the queue of the gateway',
   'queue.available': 'RabbitMQ answers again',
   'queue.differs': 'the queue of a tenant has other arguments on RabbitMQ: it is used as it is',

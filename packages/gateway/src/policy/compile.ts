@@ -2,6 +2,7 @@
  * Compiles a policy's document into a policy. Everything is checked and computed here, once; all mistakes are
  * reported together, each with its path, and nothing else is ever thrown.
  */
+
 import { SluiceError } from '../errors.ts'
 import type { Channel } from '../model.ts'
 import { canonical } from './canonical.ts'
@@ -12,6 +13,7 @@ import { readDocument } from './document.ts'
 import { Faults } from './faults.ts'
 import { fnv64 } from './hash.ts'
 import { createLookup, namedMax, namedValues } from './lookup.ts'
+import { sharedIn } from './on-state-lost.ts'
 import type { DigestSpec, Over, Policy } from './policy.ts'
 import { createQuietHours } from './quiet.ts'
 import { selectorFields, suits } from './selector.ts'
@@ -56,6 +58,7 @@ function policyOf(read: PolicyDocument): Policy {
     maxDelayMs: read.maxDelayMs,
     onStateLost: (category = 'default') =>
       read.onStateLost.get(category) ?? read.onStateLost.get('default') ?? 'hold',
+    shared: sharedIn(read.onStateLost),
     deduplicationWindowMs: read.deduplicationWindowMs,
     complaints: read.complaints,
     spreadMs: read.quietHours?.spreadMs ?? 0,

@@ -1,7 +1,7 @@
 /** Reads `onStateLost` of the policy: what becomes of a category while the server of the limits does not answer. */
 import type { Faults } from './faults.ts'
 import { join, show } from './faults.ts'
-import type { StateLost } from './policy.ts'
+import type { Policy, StateLost } from './policy.ts'
 
 /** Categories are an open set; more of them than limits have no meaning. */
 const categoriesMax = 1_000
@@ -11,7 +11,7 @@ export function readOnStateLost(value: unknown, faults: Faults): ReadonlyMap<str
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     faults.add(
       'onStateLost',
-      `expected categories or default, each with hold or refuse; this is ${show(value)}`,
+      `expected categories or default, each with hold, share or refuse; this is ${show(value)}`,
     )
     return read
   }
@@ -20,10 +20,18 @@ export function readOnStateLost(value: unknown, faults: Faults): ReadonlyMap<str
     faults.add('onStateLost', `has ${entries.length} entries, at most ${categoriesMax} are carried`)
   for (const [category, behaviour] of entries.slice(0, categoriesMax)) {
     const path = join('onStateLost', category)
-    if (behaviour === 'hold' || behaviour === 'refuse') read.set(category, behaviour)
-    else if (behaviour === 'share')
-      faults.add(path, 'share is not carried by this version yet; expected hold or refuse')
-    else faults.add(path, `expected hold or refuse; this is ${show(behaviour)}`)
+    if (behaviour === 'hold' || behaviour === 'share' || behaviour === 'refuse') read.set(category, behaviour)
+    else faults.add(path, `expected hold, share or refuse; this is ${show(behaviour)}`)
   }
   return read
+}
+
+/** Names the categories that are shared: these, or all but these where `default` is; undefined where none is. */
+export function sharedIn(lost: ReadonlyMap<string, StateLost>): Policy['shared'] {
+  const isDefault = lost.get('default') === 'share'
+  const categories = [...lost].flatMap(([category, behaviour]) =>
+    category !== 'default' && (behaviour === 'share') !== isDefault ? [category] : [],
+  )
+  if (categories.length === 0 && !isDefault) return undefined
+  return { categories, areListed: !isDefault }
 }

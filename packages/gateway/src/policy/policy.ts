@@ -16,9 +16,9 @@ export type Over =
 
 /**
  * The outcome for a notification while the server of the limits does not answer: accepted undecided and decided when it
- * answers again, or refused.
+ * answers again, refused, or decided and sent by the one process that keeps the limits of all meanwhile.
  */
-export type StateLost = 'hold' | 'refuse'
+export type StateLost = 'hold' | 'refuse' | 'share'
 
 export interface DigestSpec {
   readonly name: string
@@ -49,6 +49,11 @@ export interface Policy {
   readonly maxDelayMs: number
   /** Returns what becomes of a category while the server of the limits does not answer; undefined is the default of all. */
   onStateLost(category: string | undefined): StateLost
+  /**
+   * The categories that are shared while the server of the limits does not answer: these, or all but these; undefined where
+   * none is.
+   */
+  readonly shared: { readonly categories: readonly string[]; readonly areListed: boolean } | undefined
   /** Absent: duplicates pass. */
   readonly deduplicationWindowMs: number | undefined
   /** The rules of the complaint guard. Absent: complaints stop nothing. */

@@ -303,3 +303,39 @@ export interface NewestRegistrations extends Registrations {
   /** Reads the newest registration of each server, by its node. Rejects with STORE_UNAVAILABLE. */
   newest(): Promise<ReadonlyMap<string, number>>
 }
+
+// ---- keeping the limits while their server is away
+//
+// The port by which processes agree that one of them keeps the limits of all in its memory: every one has pledged before to
+// ask no server until it has registered one again. No registration succeeds while another process keeps them.
+
+/** The answer to a pledge. */
+export interface StandIn {
+  /** The number under which this process keeps the limits; undefined where it does not. */
+  readonly number: number | undefined
+  /** The process that keeps them. */
+  readonly keeper: string | undefined
+  /** True if another living process has not pledged: it reaches a server, or has not missed it yet. */
+  readonly isReachable: boolean
+}
+
+/** Categories that are shared, or all but these. */
+export interface SharedCategories {
+  readonly categories: readonly string[]
+  readonly areListed: boolean
+}
+
+export interface Keeping {
+  /**
+   * Pledges that this process asks no server before it registers one, and keeps the limits where all have pledged and none
+   * keeps them. Asked again it answers who keeps them now. Rejects with STORE_UNAVAILABLE.
+   */
+  standIn(): Promise<StandIn>
+  /** Ends the keeping by this process: nothing that it has allowed is under way any more. */
+  stepDown(): Promise<void>
+  /**
+   * Frees notifications on record that this process holds and has not begun to send, of shared categories and critical ones,
+   * for the process that keeps the limits; answers some of their ids, earliest due first.
+   */
+  handOver(shared: SharedCategories): Promise<readonly string[]>
+}

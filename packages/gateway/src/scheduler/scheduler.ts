@@ -31,6 +31,8 @@ export interface SchedulerOptions {
   readonly members: Pick<Members, 'count' | 'holds'>
   /** Makes dead letters of notifications whose channel no pool serves. */
   readonly unserved: Pick<Unserved, 'serves' | 'bury'>
+  /** False while another process keeps the limits: it claims what is due. @defaultValue true */
+  readonly mayClaim?: () => boolean
   readonly onError?: (what: string, error: unknown) => void
   /** Notifications due within this time are kept in memory. @defaultValue 2_000 ms */
   readonly lookaheadMs?: number
@@ -72,7 +74,7 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
     lookaheadMs: options.lookaheadMs ?? lookaheadMsDefault,
     countSuspects: options.countSuspects,
     isAlone: () => members.count() === 1,
-    isFull: () => held.size >= 2 * heldMax || queue.size() >= 2 * heldMax,
+    isFull: () => options.mayClaim?.() === false || held.size >= 2 * heldMax || queue.size() >= 2 * heldMax,
     fullTenants: () => {
       const max = tenantMax()
       return [...ledger.held()].filter(([, count]) => count >= max).map(([tenant]) => tenant)

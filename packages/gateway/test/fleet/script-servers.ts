@@ -1,13 +1,13 @@
 /**
- * Who runs the scripts of the limits in the simulator: this process itself, on their translation (../lua/), or a real Redis.
+ * Who runs the scripts of the limits in the simulator: this process itself, on their translation (src/adapters/state/lua), or a real Redis.
  * Both answer the same, which script-servers.test.ts holds them to. Keys lie under names of spaces; a server that has lost
  * everything is one with another space. Scripts count their own times by the virtual one, so no key ends by the server's.
  */
 import { createClient } from '@redis/client'
+import { copyKeys, type Keys } from '../../src/adapters/state/lua/redis-commands.ts'
+import { runScript } from '../../src/adapters/state/lua/script-runner.ts'
 import type { Reply } from '../../src/adapters/state/redis/redis-answers.ts'
 import { type Script, scripts } from '../../src/adapters/state/redis/scripts.ts'
-import { copyKeys, type Keys } from '../lua/redis-commands.ts'
-import { runScript } from '../lua/script-runner.ts'
 
 export interface ScriptServer {
   run(space: string, script: Script, keys: readonly string[], args: readonly string[]): Promise<Reply>

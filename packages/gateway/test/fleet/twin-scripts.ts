@@ -5,11 +5,11 @@
 import assert from 'node:assert/strict'
 import { isDeepStrictEqual } from 'node:util'
 import { createClient } from '@redis/client'
+import { encodeJson } from '../../src/adapters/state/lua/lua-json.ts'
+import { bytesOf, unpacked } from '../../src/adapters/state/lua/lua-packing.ts'
+import { one, Packed } from '../../src/adapters/state/lua/lua-values.ts'
+import { Hash, type Keys } from '../../src/adapters/state/lua/redis-commands.ts'
 import type { Reply } from '../../src/adapters/state/redis/redis-answers.ts'
-import { encodeJson } from '../lua/lua-json.ts'
-import { bytesOf, unpacked } from '../lua/lua-packing.ts'
-import { one, Packed } from '../lua/lua-values.ts'
-import { Hash, type Keys } from '../lua/redis-commands.ts'
 import { createScriptServer, openRedisScriptServer, type ScriptServer } from './script-servers.ts'
 
 export interface TwinScripts extends ScriptServer {

@@ -35,12 +35,27 @@ test('the version of a policy without onStateLost stays, and one with it is writ
   assert.equal(compilePolicy(written.document).version, written.version)
 })
 
-test('share, other words, and what is no object are refused with their place', () => {
-  assert.deepEqual(errorsOf({ security: 'share' }), [
-    'onStateLost.security: share is not carried by this version yet; expected hold or refuse',
-  ])
+test('the categories that are shared are these, or all but these', () => {
+  const sharedOf = (onStateLost: object) => compilePolicy({ version: 1, onStateLost }).shared
+  assert.deepEqual(sharedOf({ default: 'hold', security: 'share' }), {
+    categories: ['security'],
+    areListed: true,
+  })
+  assert.deepEqual(sharedOf({ default: 'share', a: 'refuse', b: 'share', c: 'hold' }), {
+    categories: ['a', 'c'],
+    areListed: false,
+  })
+  assert.deepEqual(sharedOf({ default: 'share' }), { categories: [], areListed: false })
+  assert.equal(sharedOf({ security: 'refuse' }), undefined)
+  assert.equal(compilePolicy({ version: 1 }).shared, undefined)
+})
+
+test('other words, and what is no object, are refused with their place', () => {
   assert.deepEqual(errorsOf({ default: 'wait' }), [
-    'onStateLost.default: expected hold or refuse; this is "wait"',
+    'onStateLost.default: expected hold, share or refuse; this is "wait"',
   ])
-  assert.match(errorsOf('hold')[0]!, /^onStateLost: expected categories or default, each with hold or refuse/)
+  assert.match(
+    errorsOf('hold')[0]!,
+    /^onStateLost: expected categories or default, each with hold, share or refuse/,
+  )
 })

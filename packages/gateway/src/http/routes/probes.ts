@@ -15,6 +15,8 @@ type ServedMetrics = Pick<Metrics, 'text' | 'contentType' | 'apart'>
 export interface ProbedState {
   /** Rejects with STATE_UNAVAILABLE. */
   ping(): Promise<void>
+  /** The process that keeps the limits in its memory while the server does not answer it. @defaultValue nobody */
+  keeper?(): 'this process' | 'another process' | undefined
   /** True if notifications are refused while it does not answer; else they are accepted undecided. */
   isNeeded(): boolean
 }
@@ -113,10 +115,12 @@ export function probeRoutes({
           return notReady(reply, known, `store: ${known.message}`)
         }
         const away = await stateAway()
+        const keeper = state?.keeper?.()
         if (away !== undefined && state?.isNeeded() === true)
           return notReady(reply, away, `state: ${away.message}`)
         const degraded = [
           ...(away === undefined ? [] : [`state: ${away.message}`]),
+          ...(keeper === undefined ? [] : [`state: Redis does not answer, and ${keeper} keeps the limits`]),
           // Changes that it has not got yet wait in the store: nothing is refused.
           ...(deliveryLog?.().awaySince === undefined ? [] : ['deliveryLog: Cassandra does not answer']),
           // The queue of the process takes its place meanwhile.

@@ -52,6 +52,8 @@ export interface RedisServer {
    * life of the server, and a new connection leads there: the address may be that of a proxy or of a name.
    */
   expect(number: number): void
+  /** Gives the connection up, with all questions under way: what is asked next is asked behind a new registration. */
+  renew(): void
   /** Sends one command outside the rounds, when there is a connection; waits for it a second at most. */
   command(...args: readonly string[]): Promise<Reply>
   close(): void
@@ -360,6 +362,7 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
       expected = Math.max(expected, number)
       if (standing !== undefined && standing.incarnation < expected) reconnect()
     },
+    renew: reconnect,
     async command(...args) {
       if (!client.isReady) await once(client, 'ready', { signal: AbortSignal.timeout(connectMs) })
       return send(args)

@@ -45,6 +45,12 @@ export interface RedisState {
   close(): void
 }
 
+/** Connections to servers that are registered. */
+export interface RedisConnections extends RedisState {
+  /** Gives all connections up: what is asked next is asked behind a new registration. */
+  renew(): void
+}
+
 export interface StateKey {
   /** The part of the key by which a cluster places it. */
   readonly subject: string
@@ -62,7 +68,7 @@ const deposedMs = 30_000
 /** A question that no node has looks again for one so often, ms. */
 const pauseMs = 5
 
-export function createRedisState(options: RedisStateOptions): RedisState {
+export function createRedisState(options: RedisStateOptions): RedisConnections {
   const { registrations, clock, deadlineMs = 50, prefix = 'sl:', isVirtual, onError } = options
   const { seeds, isCluster, urlOf } = addressesOf(options.url)
   /** One connection a node, those of the seeds included. */
@@ -200,6 +206,9 @@ export function createRedisState(options: RedisStateOptions): RedisState {
         servers.get(node)?.expect(number)
         if (isCluster && !isFirst && !nodes.includes(node)) unmet.set(node, performance.now())
       }
+    },
+    renew() {
+      for (const server of servers.values()) server.renew()
     },
     close() {
       isClosed = true

@@ -3,7 +3,7 @@
  * from which limiter state is filled that the processes share.
  */
 import type { Members } from '../../../ports/fleet.ts'
-import type { NewestRegistrations } from '../../../ports/limiter.ts'
+import type { Keeping, NewestRegistrations } from '../../../ports/limiter.ts'
 import type { TenantRecords } from '../../../ports/tenants.ts'
 import type { Clock, Store } from '../../../ports.ts'
 import type { PostgresAddress } from '../address.ts'
@@ -12,6 +12,7 @@ import { newMemberId } from '../member.ts'
 import { openPostgresStore, rightMs } from '../postgres.ts'
 import { startFault, storeFault } from '../postgres-errors.ts'
 import { createDeliveryTotals } from './delivery-totals.ts'
+import { createPostgresKeeping } from './keeping.ts'
 import { openPostgresMembers } from './members.ts'
 import { createPostgresRegistrations } from './registrations.ts'
 import { createTenantRecords } from './tenant-records.ts'
@@ -38,6 +39,7 @@ export interface PostgresFleet {
   readonly store: Store
   readonly members: Members
   readonly registrations: NewestRegistrations
+  readonly keeping: Keeping
   readonly records: TenantRecords
 }
 
@@ -68,7 +70,8 @@ export async function openPostgresFleet(options: PostgresFleetOptions): Promise<
   }
   return {
     members,
-    registrations: createPostgresRegistrations(db, rightMs),
+    registrations: createPostgresRegistrations(db, member, rightMs),
+    keeping: createPostgresKeeping(db, member),
     records: createTenantRecords(db),
     store: {
       ...store,

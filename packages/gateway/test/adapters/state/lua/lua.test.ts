@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createClient } from '@redis/client'
-import { needs } from '../../../../scripts/services/needs.ts'
-import { startSimRedis } from '../fleet/sim-redis.ts'
-import { runScript } from './script-runner.ts'
+import { needs } from '../../../../../../scripts/services/needs.ts'
+import { runScript } from '../../../../src/adapters/state/lua/script-runner.ts'
+import { startSimRedis } from '../../../fleet/sim-redis.ts'
 
 /** Bodies of scripts; each answers a list, and begins without keys. */
 const bodies: readonly string[] = [

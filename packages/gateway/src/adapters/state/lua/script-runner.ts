@@ -2,8 +2,8 @@
  * Runs the scripts of Redis in this process: translated to JavaScript, over keys in memory. It answers what a client of
  * Redis is answered. A question takes a few microseconds where one over a socket costs both processes a hundred.
  */
-import type { Reply } from '../../src/adapters/state/redis/redis-answers.ts'
-import type { Script } from '../../src/adapters/state/redis/scripts.ts'
+import type { Reply } from '../redis/redis-answers.ts'
+import type { Script } from '../redis/scripts.ts'
 import { bytesOf } from './lua-packing.ts'
 import { type Translated, translate } from './lua-translate.ts'
 import { LuaError, type LuaResult, LuaTable, type LuaValue, one, Packed } from './lua-values.ts'

@@ -1,0 +1,111 @@
+/**
+ * Two gateways whose Redis goes away: one of them keeps the limits of both, and sends what the policy shares; all else is
+ * held. No window is over, also where the one that keeps them dies and when Redis comes back.
+ */
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import process from 'node:process'
+import { after, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { needs } from '../../../../scripts/services/needs.ts'
+import { startRedis } from '../../../../scripts/services/redis.ts'
+import type { Site } from '../child.ts'
+import { dropSchemas } from '../store/postgres/database.ts'
+import { type Call, callsOfTenant, startFleet } from './fleet.ts'
+import { overfull } from './windows.ts'
+
+const windowMs = 3_000
+const policy = {
+  version: 1,
+  limits: [{ name: 'few', for: 'any', max: ['2/3s'], over: 'delay' }],
+  onStateLost: { default: 'hold', security: 'share' },
+}
+
+interface Posted {
+  readonly notificationId: string
+  readonly status: string
+}
+
+const assertNoneOver = (calls: readonly Call[]): void => {
+  for (const [recipient, own] of Map.groupBy(calls, (call) => call.recipient))
+    assert.equal(
+      overfull(
+        own.map(({ at }) => at),
+        { max: 2, windowMs },
+      ),
+      0,
+      recipient,
+    )
+}
+
+/** Waits for the gateway that keeps the limits. */
+async function keeperOf(sites: readonly Site[]): Promise<Site> {
+  for (const until = performance.now() + 60_000; performance.now() < until; await sleep(100))
+    for (const site of sites)
+      if ((await site.call('GET', '/readyz')).text.includes('this process keeps the limits')) return site
+  throw new Error('no gateway keeps the limits within 60 s')
+}
+
+describe('two gateways without their Redis', needs('postgres', 'redis'), () => {
+  after(dropSchemas)
+
+  test('send what is shared within the limits, hold all else, and take over from each other', async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-share-'))
+    t.after(() => rmSync(folder, { recursive: true, force: true }))
+    const service = await startRedis({ folder })
+    t.after(() => service.stop())
+    const fleet = await startFleet(t, {
+      name: 'share',
+      redis: service.url,
+      tenants: { limited: { rate: '100/s' } },
+      policy,
+      rate: ['50/s'],
+      config: { log: { level: 'info' } },
+    })
+    const ids = { shared: [] as string[], held: [] as string[] }
+    const post = async (at: number, category: 'security' | 'social', n: number): Promise<void> => {
+      const body = { category, recipient: { id: `r${n % 3}` } }
+      const answer = await fleet.post(at, { tenant: 'limited', body })
+      assert.equal(answer.status, 202, answer.text)
+      ids[category === 'security' ? 'shared' : 'held'].push(answer.json<Posted>().notificationId)
+    }
+    const sentOf = (calls: readonly Call[], of: readonly string[]): number =>
+      new Set(calls.map(({ id }) => id).filter((id) => of.includes(id))).size
+
+    // The sends before count.
+    for (let n = 0; n < 6; n += 1) await post(n % 2, 'security', n)
+    await callsOfTenant(fleet, 'limited', 6, 30_000)
+
+    process.kill(service.pid, 'SIGSTOP')
+    for (let n = 0; n < 6; n += 1) await post(n % 2, 'security', n)
+    for (let n = 0; n < 4; n += 1) await post(n % 2, 'social', n)
+    const first = await keeperOf(fleet.sites)
+    await callsOfTenant(fleet, 'limited', 12, 60_000)
+    const shown = await first.call(
+      'GET',
+      `/api/v1/notifications/${ids.shared.at(-1)}?explain=true`,
+      undefined,
+      {
+        'x-tenant-id': 'limited',
+      },
+    )
+    assert.match(shown.text, /"status":"delivered"/)
+
+    // The keeper is killed: the other one takes its place.
+    const second = fleet.sites.find((site) => site !== first)!
+    await first.kill()
+    const other = fleet.sites.indexOf(second)
+    for (let n = 0; n < 3; n += 1) await post(other, 'security', n)
+    await keeperOf([second])
+    const meanwhile = await callsOfTenant(fleet, 'limited', 15, 60_000)
+    assert.equal(sentOf(meanwhile, ids.held), 0, 'what is held is not sent')
+
+    process.kill(service.pid, 'SIGCONT')
+    const calls = await callsOfTenant(fleet, 'limited', 19, 60_000)
+    for (const posted of [ids.shared, ids.held]) assert.equal(sentOf(calls, posted), posted.length)
+    assertNoneOver(calls)
+    assert.ok(!second.log().includes('"event":"gateway.error"'), second.log())
+  })
+})
