@@ -1,5 +1,5 @@
 -- Limits that one process keeps in its memory while their server answers none of them (`share` of the policy): who keeps
--- them, and who has pledged to ask no server. 0016 stands apart from this step.
+-- them, and who has pledged to ask no server.
 
 -- A process that has pledged asks no server of limits before it has registered one again, which ends the pledge.
 ALTER TABLE member ADD COLUMN asks_no_server boolean NOT NULL DEFAULT false;
