@@ -103,4 +103,50 @@ describe('the record of a fleet on PostgreSQL', needs('postgres'), () => {
     )
     await close()
   })
+
+  test('lets one process keep the limits when all have pledged, and registers no server meanwhile', async () => {
+    const { a, b, close } = await twoOn('keeping')
+    const life = { node: 'redis:6379', runId: 'r1', replicationId: 'p1' }
+    const first = await a.registrations.register(life)
+    assert.equal(await b.registrations.register(life), first)
+    // One that is cut off alone keeps nothing: the other one still asks the server.
+    assert.deepEqual(await a.keeping.standIn(), { number: undefined, keeper: undefined, isReachable: true })
+    const { number, ...kept } = await b.keeping.standIn()
+    assert.deepEqual(kept, { keeper: b.members.id, isReachable: false })
+    assert.ok(number! > first)
+    assert.equal((await b.keeping.standIn()).number, number, 'it keeps them under one number')
+    assert.equal((await a.keeping.standIn()).keeper, b.members.id)
+    const { servers } = await a.store.begin([{ notification: someNotification() }])
+    assert.deepEqual(servers, new Map([[life.node, number]]), 'a right names the number of the keeper')
+    await assert.rejects(async () => a.registrations.register(life), { code: 'STATE_UNAVAILABLE' })
+    assert.equal((await b.keeping.standIn()).isReachable, true, 'the keeper hears who reaches a server')
+    await b.keeping.stepDown()
+    const again = await a.registrations.register(life)
+    assert.ok(again > number!, 'what the server has counted before is unknown')
+    assert.equal((await b.keeping.standIn()).number, undefined)
+    await close()
+  })
+
+  test('hands over what is shared or critical and has not begun, and nothing else', async () => {
+    const { a, b, close } = await twoOn('handed')
+    const until = clock.now() + 60_000
+    await a.store.claimDue(until, 10)
+    const held = [
+      someNotification({ category: 'security' }),
+      someNotification({ category: 'security' }),
+      someNotification({ category: 'social' }),
+      someNotification({ category: 'social', priority: 'critical' }),
+    ]
+    assert.ok((await a.store.commit({ accept: held })).applied)
+    const [begun, shared, other, critical] = held
+    assert.equal((await a.store.begin([{ notification: begun! }])).refused.size, 0)
+    assert.deepEqual(await b.store.claimDue(until, 10), [], 'all of them are held')
+    const given = await a.keeping.handOver({ categories: ['security'], areListed: true })
+    assert.deepEqual([...given].sort(), [shared!.id, critical!.id].sort())
+    const claimed = await b.store.claimDue(until, 10)
+    assert.deepEqual(claimed.map(({ id }) => id).sort(), [shared!.id, critical!.id].sort())
+    assert.deepEqual(await a.keeping.handOver({ categories: ['social'], areListed: false }), [])
+    assert.deepEqual(await a.keeping.handOver({ categories: [], areListed: false }), [other!.id])
+    await close()
+  })
 })
