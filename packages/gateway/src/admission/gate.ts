@@ -19,7 +19,7 @@ import { createOpenDigests } from './digests/open-digests.ts'
 import { createEvaluator } from './evaluate.ts'
 import type { PauseNewcomers } from './freed-slots.ts'
 import { createHandover } from './handover.ts'
-import type { LimitsWaits } from './limits-waits.ts'
+import type { LimitsWaits, LimitsWaitsOptions } from './limits-waits.ts'
 import { createMovingUp, type MovingUp } from './moving-up.ts'
 import type { Promotion } from './promotion.ts'
 import type { ForbiddenHours } from './quiet-hours.ts'
@@ -31,7 +31,7 @@ import { createScheduleCommitted } from './schedule-committed.ts'
 import type { TenantThrottle } from './tenant-throttle/tenant-throttle.ts'
 import { createUsage } from './usage.ts'
 
-export interface GateOptions {
+export interface GateOptions extends Pick<LimitsWaitsOptions, 'keepsLimits'> {
   readonly store: Store
   readonly ledger: Ledger
   readonly state: LimitState
@@ -44,8 +44,6 @@ export interface GateOptions {
   readonly contents: Contents
   readonly releaseHolds: ReleaseHolds
   readonly pauseNewcomers: PauseNewcomers
-  /** True while this process keeps the limits in its memory, because their server is away. */
-  readonly keepsLimits: () => boolean
   /** True where a pool serves the channel. */
   readonly serves: (channel: Channel) => boolean
   /** Channels that need no recipient address: the account holds the destination. */

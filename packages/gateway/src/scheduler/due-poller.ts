@@ -10,6 +10,8 @@ export interface DuePollerOptions {
   readonly store: Pick<Store, 'claimDue' | 'claimedUntil' | 'nextDueAt' | 'takeOver'>
   readonly clock: Pick<Clock, 'now'>
   readonly lookaheadMs: number
+  /** Returns false while another process keeps the limits: it claims what is due. @defaultValue true */
+  readonly mayClaim?: (() => boolean) | undefined
   /** Returns true when memory has no room for any tenant. */
   readonly isFull: () => boolean
   /** Tenants for which memory has no room. Their due notifications stay in the store and do not block other tenants. */
@@ -65,13 +67,13 @@ export class DuePoller {
 
   /** Reads page after page while pages are full and memory has room. */
   async read(): Promise<void> {
-    const { store, clock, lookaheadMs, isFull, fullTenants, keep } = this.#options
+    const { store, clock, lookaheadMs, isFull, mayClaim, fullTenants, keep } = this.#options
     this.#isReading = true
     // Notifications noted from here on may have been stored behind the read position.
     this.#at = Number.POSITIVE_INFINITY
     try {
       for (;;) {
-        if (isFull()) {
+        if (isFull() || mayClaim?.() === false) {
           this.#at = clock.now() + retryMs
           return
         }

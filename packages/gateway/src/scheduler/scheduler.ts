@@ -13,11 +13,11 @@ import type { Clock, Queue, Store } from '../ports.ts'
 import type { Gate, Ledger, Scheduler } from '../stages.ts'
 import { BackgroundTasks } from './background-tasks.ts'
 import { DigestTimer } from './digest-timer.ts'
-import { DuePoller, retryMs } from './due-poller.ts'
+import { DuePoller, type DuePollerOptions, retryMs } from './due-poller.ts'
 import { ExpiryTimer } from './expiry-timer.ts'
 import type { Unserved } from './unserved.ts'
 
-export interface SchedulerOptions {
+export interface SchedulerOptions extends Pick<DuePollerOptions, 'mayClaim'> {
   readonly store: Store
   readonly ledger: Ledger
   readonly queue: Queue
@@ -31,8 +31,6 @@ export interface SchedulerOptions {
   readonly members: Pick<Members, 'count' | 'holds'>
   /** Makes dead letters of notifications whose channel no pool serves. */
   readonly unserved: Pick<Unserved, 'serves' | 'bury'>
-  /** False while another process keeps the limits: it claims what is due. @defaultValue true */
-  readonly mayClaim?: () => boolean
   readonly onError?: (what: string, error: unknown) => void
   /** Notifications due within this time are kept in memory. @defaultValue 2_000 ms */
   readonly lookaheadMs?: number
@@ -73,8 +71,9 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
     clock,
     lookaheadMs: options.lookaheadMs ?? lookaheadMsDefault,
     countSuspects: options.countSuspects,
+    mayClaim: options.mayClaim,
     isAlone: () => members.count() === 1,
-    isFull: () => options.mayClaim?.() === false || held.size >= 2 * heldMax || queue.size() >= 2 * heldMax,
+    isFull: () => held.size >= 2 * heldMax || queue.size() >= 2 * heldMax,
     fullTenants: () => {
       const max = tenantMax()
       return [...ledger.held()].filter(([, count]) => count >= max).map(([tenant]) => tenant)
