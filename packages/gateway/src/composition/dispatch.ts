@@ -108,10 +108,12 @@ export async function createDispatch(
     )
   })
 
-  holds.listen(({ kind, hold: { account, channel, since, until } }) => {
+  holds.listen(({ hold: { account, channel, since } }) => {
     if (account === undefined) return
-    for (const pool of pools)
-      if (pool.channel === channel) pool.hold(account, kind === 'put' ? until : 0, clock.now(), since)
+    // Another hold of the account may last longer.
+    const own = holds.list().filter((hold) => hold.account === account && hold.channel === channel)
+    const until = Math.max(0, ...own.map((hold) => hold.until))
+    for (const pool of pools) if (pool.channel === channel) pool.hold(account, until, clock.now(), since)
   })
 
   const fixed = selfAddressed(config.pools)

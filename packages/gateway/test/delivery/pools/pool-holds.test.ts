@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { parseWindow } from '@sluice/limits'
 import type { Lease } from '../../../src/delivery/pools/lease.ts'
 import { Pool, type PoolOptions } from '../../../src/delivery/pools/pool.ts'
+import { createHarness } from '../../harness.ts'
 import { broken, createScripted, delivered, throttled } from '../scripted.ts'
 
 const start = 1_000_000
@@ -87,4 +88,20 @@ test('a held account sheds its share once: neither a second hold nor a 429 on to
   assert.equal(carries(), once)
   pool.hold('a', 0, start)
   assert.equal(carries(), once, 'still blocked')
+})
+
+test('an account is out until the last of its holds is over', async () => {
+  const harness = await createHarness({ policy: { version: 1, limits: [] } })
+  const { channel, accounts } = harness.gateway.pools()[0]!
+  const of = { channel, account: accounts[0]!.id, reason: 'r' }
+  for (const [name, until] of [
+    ['short', harness.start + 1_000],
+    ['long', harness.start + 60_000],
+  ] as const)
+    await harness.done(harness.gateway.holds.put({ ...of, name, until }))
+  await harness.runFor(5_000)
+  assert.equal(harness.gateway.pools()[0]!.accounts[0]!.status, 'held')
+  await harness.runFor(60_000)
+  assert.equal(harness.gateway.pools()[0]!.accounts[0]!.status, 'healthy')
+  await harness.stop()
 })
