@@ -236,7 +236,8 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
       tenant.hasChanged = true
       if (!tenant.isAsking) void ask(name, tenant)
     }
-    setTimeout(giveBack, ahead.endsAt - clock.monotonic()).unref()
+    // An answer may come when their time is over.
+    setTimeout(giveBack, Math.max(0, ahead.endsAt - clock.monotonic())).unref()
   }
 
   /** Takes a place of those that this process has ahead. */
