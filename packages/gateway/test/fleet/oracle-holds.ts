@@ -27,12 +27,17 @@ function stops({ tenant, channel, category, account }: HoldPlan['selection'], ca
 }
 
 export function watchHolds({ world, settings, client, service }: Watched): void {
-  const inForce: Force[] = []
+  let inForce: readonly Force[] = []
 
-  client.observers.add(({ kind, of: name = '', plan, response }) => {
+  client.observers.add(({ kind, of: name = '', plan, sentAt, response }) => {
     if (kind !== 'hold' || response?.heldMs === undefined) return
     const from = world.now()
-    inForce.push({ name, selection: plan!.selection, from, until: from + response.heldMs - slackMs })
+    // A hold replaces that of its name; of two that are asked for at once either may be the later one.
+    const others = inForce.filter((each) => each.name !== name || each.from > sentAt)
+    const together = others.filter((each) => each.name === name).map((each) => each.until)
+    const until = Math.min(from + response.heldMs - slackMs, ...together)
+    const kept = others.map((each) => (each.name === name ? { ...each, until } : each))
+    inForce = [...kept, { name, selection: plan!.selection, from, until }]
   })
 
   const endAskedAt = (name: string): number =>
