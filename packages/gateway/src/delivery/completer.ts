@@ -22,15 +22,15 @@ export interface CompleterOptions {
 }
 
 export interface SettledListener {
-  /** Called when the move is on record or is obsolete. */
-  settled(): void
+  /** Called when the move is on record, or is obsolete: then it is not written. */
+  settled(isWritten: boolean): void
 }
 
 export interface Completer {
   /** Commits the move with the others of the same tick. */
   add(move: Move, listener?: SettledListener): void
-  /** Does the same as `add`; resolves when a listener would be called. */
-  write(move: Move): Promise<void>
+  /** Does the same as `add`; resolves when a listener would be called, with its answer. */
+  write(move: Move): Promise<boolean>
 }
 
 /** Retry delay after the store refused a commit, ms. */
@@ -73,7 +73,7 @@ export function createCompleter(options: CompleterOptions): Completer {
         const isBusy = (error as SluiceError).code === 'STORE_UNAVAILABLE'
         onError('settle', error)
         if (isBusy) await new Promise<void>((resolve) => clock.at(clock.now() + settleAgainMs, resolve))
-        else if (left.length === 1) return end(left[0]!)
+        else if (left.length === 1) return end(left[0]!, false)
         else return void (await Promise.all(left.map((one) => write([one]))))
       }
     }
@@ -96,7 +96,7 @@ export function createCompleter(options: CompleterOptions): Completer {
       // The record was changed by another path meanwhile; the record is right.
       ledger.release(settling.move.before)
       void scheduler.recover(settling.move.before)
-      end(settling)
+      end(settling, false)
     }
     return left
   }
@@ -114,20 +114,20 @@ export function createCompleter(options: CompleterOptions): Completer {
       options
         .releaseHolds(before, after.status)
         .catch((error) => onError('give back', error))
-        .finally(() => end(settling))
+        .finally(() => end(settling, true))
       return
     }
-    end(settling)
+    end(settling, true)
   }
 
-  function end({ listener }: Settling): void {
-    listener?.settled()
+  function end({ listener }: Settling, isWritten: boolean): void {
+    listener?.settled(isWritten)
     inFlight.end()
   }
 
   return {
     add,
-    write: (move) => new Promise<void>((resolve) => add(move, { settled: resolve })),
+    write: (move) => new Promise((resolve) => add(move, { settled: resolve })),
   }
 }
 

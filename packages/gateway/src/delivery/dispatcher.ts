@@ -137,11 +137,13 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
       overdue.filter(ledger.isCurrent).map(async (notification) => {
         const { id, tenant, to, priority } = notification
         retries.forget(id)
-        await completer.write(
+        const isWritten = await completer.write(
           deadLetter(notification, ledger.live(id)?.events ?? [], clock.now(), { reason }),
         )
         try {
-          await limiter.cancel([{ notification, recipient: await recipients.find(tenant, to.id) }])
+          // Another gateway may have taken it over and sent it: its call stays counted.
+          if (isWritten)
+            await limiter.cancel([{ notification, recipient: await recipients.find(tenant, to.id) }])
         } finally {
           automaticRedrive.note(priority)
         }
@@ -157,8 +159,9 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
       overdue.filter(ledger.isCurrent).map(async (notification) => {
         const { id, tenant, to } = notification
         retries.forget(id)
-        await completer.write(postponed(notification, ledger.live(id)?.events ?? [], clock.now(), why))
-        await limiter.cancel([{ notification, recipient: await recipients.find(tenant, to.id) }])
+        const held = postponed(notification, ledger.live(id)?.events ?? [], clock.now(), why)
+        if (await completer.write(held))
+          await limiter.cancel([{ notification, recipient: await recipients.find(tenant, to.id) }])
       }),
     )
   }

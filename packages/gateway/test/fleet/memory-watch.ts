@@ -25,7 +25,8 @@ export interface Kept {
   readonly count: number
 }
 
-const source = /\/packages\/(gateway\/src\/(?!store\/memory\/|simulation\/)|limits\/src\/)/
+const source =
+  /\/packages\/(gateway\/src\/(?!store\/memory\/|simulation\/|adapters\/state\/lua\/)|limits\/src\/)/
 const nameOf = /([\w.#]+)(?::[^=]*)?\s*(?:\?\?)?=[^=].*new (?:Map|Set)/
 const idInText = /[0-9A-HJKMNP-TV-Z]{26}/g
 /** How often it is looked for what should be gone, and how long to wait between, ms of real time. */
