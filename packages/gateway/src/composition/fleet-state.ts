@@ -8,6 +8,7 @@ import type { RedisState } from '../adapters/state/redis/redis-state.ts'
 import { createFleetAccounts } from '../delivery/accounts/fleet-accounts.ts'
 import { unlessStateAway } from '../errors.ts'
 import type { StateHealth } from '../observability/state-health.ts'
+import type { AccountSlots } from '../ports/account-slots.ts'
 import type { Members } from '../ports/fleet.ts'
 import type { NewestRegistrations } from '../ports/limiter.ts'
 import type { TenantRecords } from '../ports/tenants.ts'
@@ -41,7 +42,11 @@ export async function composeFleet(
 ): Promise<Fleet> {
   const { store, members, registrations, redis } = engines
   const onError = context.errorsOf('store')
-  const { expectGenerations, ...state } = await composeState(engines, context)
+  const expectNewest = (): Promise<void> =>
+    registrations
+      .newest()
+      .then(redis.expect, (error: unknown) => onError('read the servers of limits', error))
+  const { expectGenerations, ...state } = await composeState({ ...engines, expectNewest }, context)
   // A process that still has a deposed server hears of it with the right to send, before the limits are asked, and
   // where an acceptance is refused because its state was filled elsewhere.
   const begin: Store['begin'] = async (requests) => {
@@ -51,9 +56,7 @@ export async function composeFleet(
   }
   const commit = followRefusals(store.commit, (tenants) =>
     Promise.all([
-      registrations
-        .newest()
-        .then(redis.expect, (error: unknown) => onError('read the servers of limits', error)),
+      expectNewest(),
       ...Array.from(tenants, (tenant) =>
         expectGenerations(tenant).catch((error: unknown) => onError('read the generations', error)),
       ),
@@ -63,9 +66,10 @@ export async function composeFleet(
 }
 
 async function composeState(
-  { members, records, redis, bus, prefix, health, keeper }: FleetEngines,
+  engines: FleetEngines & { readonly expectNewest: () => Promise<void> },
   { clock, errorsOf }: Pick<RuntimeContext, 'clock' | 'errorsOf'>,
 ): Promise<ComposedState> {
+  const { members, records, redis, bus, prefix, health, keeper, expectNewest } = engines
   const { id: member } = members
   const report = errorsOf('admission')
   // That the server is away is told once, by its health.
@@ -124,7 +128,7 @@ async function composeState(
         isJudge,
         readUse,
         callMs,
-        slots: createRedisAccountSlots({ redis }),
+        slots: followBirths(createRedisAccountSlots({ redis }), expectNewest),
         clock,
         member,
         onError: (error) => onError('ask for the accounts of a pool', error),
@@ -142,3 +146,15 @@ async function composeState(
     },
   }
 }
+
+/**
+ * Reads the newest registrations where the state of a pool has begun anew. Of two processes with different ones each takes
+ * for unknown what the other has counted: no account has a token then, and so no right to send tells of the newer one.
+ */
+const followBirths = (slots: AccountSlots, expectNewest: () => Promise<void>): AccountSlots => ({
+  async ask(question) {
+    const answer = await slots.ask(question)
+    if (question.bornAt !== 0 && answer.bornAt !== question.bornAt) void expectNewest()
+    return answer
+  },
+})

@@ -2,4 +2,6 @@
 import { exerciseRepetition, exerciseSeeds } from './seeds.ts'
 
 exerciseSeeds(4, 1, 15)
+// Two of the four have different numbers for one server: none had a token while none looked for a newer number.
+exerciseSeeds(4, 1422, 1)
 exerciseRepetition(4)
