@@ -1,7 +1,8 @@
 /**
  * Keeps accounts on record: blocks and open breakers, so that a restart does not call an account too early, and the
- * usage of long windows. A block is written when it comes. Usage is written ahead, some calls at a time, and never on
- * the path of a notification. Changes that come during a write are written together.
+ * usage of long windows. A block is handed to the store in the tick in which it comes, so that it is on record before
+ * any dead letter that it causes. Usage is written ahead, some calls at a time, and never on the path of a
+ * notification. Of one account one write is under way at a time; changes that come meanwhile are written together.
  */
 
 import type { AccountState } from '../../ports/accounts.ts'
@@ -37,35 +38,50 @@ export interface AccountPersistence {
 const againMs = 500
 
 export function createAccountPersistence(options: AccountPersistenceOptions): AccountPersistence {
-  const { store, ledger, clock, onError, writes } = options
+  const { store, ledger, clock, onError, writes: isWriter } = options
+  /** Accounts that are to be written. */
   const changed = new Map<AccountState, Pool>()
   /** All accounts that were ever written: at close their final state is written. */
   const known = new Map<AccountState, Pool>()
-  let writing: Promise<void> | undefined
+  /** Accounts with a write under way: the store need not keep the order of two records of the same account. */
+  const writing = new Set<AccountState>()
+  const writes = new Set<Promise<void>>()
+  /** The number of refused writes that wait; nothing is written meanwhile. */
+  let refused = 0
   let closed = false
 
-  async function write(): Promise<void> {
-    while (changed.size > 0) {
-      const now = clock.now()
-      const accounts: AccountRecord[] = [...changed].map(([account, pool]) => pool.record(account, now))
-      const written = [...changed]
-      changed.clear()
-      try {
-        await ledger.commit({ accounts })
-        for (const [account] of written) account.recorded()
-      } catch (error) {
-        onError('keep what is known of accounts', error)
-        if (closed) return
-        for (const [account, pool] of written) if (!changed.has(account)) changed.set(account, pool)
-        await new Promise<void>((resolve) => clock.at(clock.now() + againMs, resolve))
+  async function write(batch: readonly (readonly [AccountState, Pool])[]): Promise<void> {
+    const now = clock.now()
+    try {
+      await ledger.commit({ accounts: batch.map(([account, pool]) => pool.record(account, now)) })
+      for (const [account] of batch) account.recorded()
+    } catch (error) {
+      onError('keep what is known of accounts', error)
+      if (closed) {
+        changed.clear()
+        return
       }
+      for (const [account, pool] of batch) if (!changed.has(account)) changed.set(account, pool)
+      refused += 1
+      await new Promise<void>((resolve) => clock.at(clock.now() + againMs, resolve))
+      refused -= 1
     }
-    // Set in the same tick as the last check: a change that comes a moment later starts a new write.
-    writing = undefined
   }
 
   function kick(): void {
-    writing ??= write()
+    if (refused > 0) return
+    const batch = [...changed].filter(([account]) => !writing.has(account))
+    if (batch.length === 0) return
+    for (const [account] of batch) {
+      changed.delete(account)
+      writing.add(account)
+    }
+    const running = write(batch).then(() => {
+      writes.delete(running)
+      for (const [account] of batch) writing.delete(account)
+      kick()
+    })
+    writes.add(running)
   }
 
   return {
@@ -78,11 +94,11 @@ export function createAccountPersistence(options: AccountPersistenceOptions): Ac
       })
       // Otherwise a second kill would move calls of an earlier process behind the first kill.
       const accounts = current.filter(({ use }, index) => use !== records[index]!.use)
-      if (accounts.length > 0 && writes === undefined) await ledger.commit({ accounts })
+      if (accounts.length > 0 && isWriter === undefined) await ledger.commit({ accounts })
       return current
     },
     changed(pool, account) {
-      if (writes?.(pool) === false) return
+      if (isWriter?.(pool) === false) return
       changed.set(account, pool)
       known.set(account, pool)
       kick()
@@ -91,10 +107,10 @@ export function createAccountPersistence(options: AccountPersistenceOptions): Ac
       closed = true
       for (const [account, pool] of known) {
         account.retire()
-        if (writes?.(pool) !== false) changed.set(account, pool)
+        if (isWriter?.(pool) !== false) changed.set(account, pool)
       }
       kick()
-      await writing
+      while (writes.size > 0) await Promise.all(writes)
     },
   }
 }
