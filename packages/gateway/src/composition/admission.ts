@@ -114,11 +114,15 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
   const outgoing = broker && createBrokerQueue(ownQueue, broker, context, record)
   const { keeper } = limits ?? {}
   const keepsLimits = (): boolean => keeper?.keeper() === 'this process'
-  const queue = createWithholdingQueue(
-    outgoing ?? ownQueue,
-    ({ priority, category }) =>
-      keepsLimits() && priority !== 'critical' && policy.onStateLost(category) !== 'share',
-  )
+  const released = outgoing ?? ownQueue
+  const withholding =
+    keeper &&
+    createWithholdingQueue(
+      released,
+      ({ priority, category }) =>
+        keepsLimits() && priority !== 'critical' && policy.onStateLost(category) !== 'share',
+    )
+  const queue = withholding ?? released
   const unserved = createUnserved({
     store,
     ledger,
@@ -149,7 +153,7 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
   members.onDeath(scheduler.takeOver)
   keeper?.listen({
     onKeeper() {
-      queue.restore()
+      withholding?.restore()
       // The others free what they hold: a process that was alone before would look for it a minute later.
       scheduler.noteFreed()
     },

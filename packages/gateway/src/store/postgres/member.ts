@@ -62,9 +62,9 @@ export interface Registering {
   readonly alone: boolean
 }
 
-/** Registers this process. */
+/** Registers this process, which asks no server of limits before it has registered one. */
 export async function register(db: Db, { id, version, now, alone }: Registering): Promise<Registration> {
-  await db.query('INSERT INTO member (id, name, version) VALUES ($1, $2, $3)', [
+  await db.query('INSERT INTO member (id, name, version, asks_no_server) VALUES ($1, $2, $3, true)', [
     id,
     `${hostname()}:${process.pid}`,
     version,

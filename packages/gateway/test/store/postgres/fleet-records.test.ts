@@ -105,7 +105,7 @@ describe('the record of a fleet on PostgreSQL', needs('postgres'), () => {
   })
 
   test('lets one process keep the limits when all have pledged, and registers no server meanwhile', async () => {
-    const { a, b, close } = await twoOn('keeping')
+    const { url, a, b, close } = await twoOn('keeping')
     const life = { node: 'redis:6379', runId: 'r1', replicationId: 'p1' }
     const first = await a.registrations.register(life)
     assert.equal(await b.registrations.register(life), first)
@@ -116,6 +116,11 @@ describe('the record of a fleet on PostgreSQL', needs('postgres'), () => {
     assert.ok(number! > first)
     assert.equal((await b.keeping.standIn()).number, number, 'it keeps them under one number')
     assert.equal((await a.keeping.standIn()).keeper, b.members.id)
+    // One that starts has registered no server: it does not end what is kept, and does not reach a server either.
+    const c = await joinAt(url, clock, { beatMs: 2_000 })
+    assert.equal((await b.keeping.standIn()).isReachable, false)
+    await c.members.close()
+    await c.store.close()
     const { servers } = await a.store.begin([{ notification: someNotification() }])
     assert.deepEqual(servers, new Map([[life.node, number]]), 'a right names the number of the keeper')
     await assert.rejects(async () => a.registrations.register(life), { code: 'STATE_UNAVAILABLE' })
