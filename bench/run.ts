@@ -5,7 +5,7 @@
  *     npm run bench -- --help
  */
 import { spawnSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { columns } from '../packages/gateway/src/cli/command.ts'
 import { didYouMean } from '../packages/gateway/src/config/suggestion.ts'
@@ -59,10 +59,13 @@ function installRivals(): void {
   if (status !== 0) throw new Error('npm ci in bench/ failed')
 }
 
-function show(name: string): void {
+/** Shows the record of the run that began at `since`, epoch ms; a run beside another commit keeps none. */
+function show(name: string, since: number): void {
   const file = join(here, 'results', `${name}.json`)
-  // A run that keeps no record may be the first one.
-  if (!existsSync(file)) return
+  if (!existsSync(file) || statSync(file).mtimeMs < since) {
+    console.log('  this run keeps no record: the lines above are all that it measured')
+    return
+  }
   const { comparisons } = JSON.parse(readFileSync(file, 'utf8')) as Result
   for (const comparison of comparisons) {
     const { what, unit, ours, against } = comparison
@@ -80,12 +83,13 @@ function show(name: string): void {
 
 function run(name: Name, passed: readonly string[]): boolean {
   console.log(`\n${name}`)
+  const begun = Date.now()
   if (catalogue[name].rivals) installRivals()
   const flags = ['--conditions=sluice-source', '--disable-warning=ExperimentalWarning']
   const { status } = spawnSync(process.execPath, [...flags, join(here, `${name}.ts`), ...passed], {
     stdio: 'inherit',
   })
-  if (status === 0 && Object.hasOwn(benchmarks, name)) show(name)
+  if (status === 0 && Object.hasOwn(benchmarks, name)) show(name, begun)
   if (status !== 0) console.error(`${name} failed`)
   return status === 0
 }

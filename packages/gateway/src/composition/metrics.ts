@@ -83,7 +83,9 @@ export function createGatewayMetrics(
       report: record.complaints.report,
     },
     apart: apartMetrics(),
-    ...(record.limits === undefined ? {} : { state: record.limits.health.counts }),
+    ...(record.limits === undefined
+      ? {}
+      : { state: record.limits.health.counts, limitsKeeper: record.limits.keeper?.keeper }),
     ...(config.store.kind === 'postgres' || config.store.path === ':memory:'
       ? {}
       : { disk: () => diskUse(config.store.path) }),

@@ -48,6 +48,8 @@ export interface MetricsOptions extends Partial<NotificationMetricsOptions> {
   readonly disk?: () => DiskUse | undefined
   /** The questions to limiter state on a server. Absent where it is in the memory of the process. */
   readonly state?: StateHealth['counts']
+  /** The process that keeps the limits while that server is away. @defaultValue nobody */
+  readonly limitsKeeper?: (() => (typeof limitsKeepers)[number] | undefined) | undefined
   /** Tenants that have no room left, by bound. @defaultValue none */
   readonly tenantsFull?: () => Readonly<Record<string, number>>
   /** The complaint guard. @defaultValue nothing is known of complaints */
@@ -284,7 +286,13 @@ function measureBacklog(meter: Meter, totals: () => BacklogTotals, served: reado
   )
 }
 
-function measureState(meter: Meter, counts: StateHealth['counts']): void {
+const limitsKeepers = ['this process', 'another process'] as const
+
+function measureState(
+  meter: Meter,
+  counts: StateHealth['counts'],
+  keeper: MetricsOptions['limitsKeeper'],
+): void {
   meter.gauge(
     'sluice_state_up',
     'Whether the server of the limits answers: 1, or 0 while it is away.',
@@ -297,10 +305,21 @@ function measureState(meter: Meter, counts: StateHealth['counts']): void {
     [],
     (set) => set([], counts().unanswered),
   )
+  meter.gauge(
+    'sluice_limits_kept',
+    'Who keeps the limits while their server is away: 1 for that process, and 0 for all while the server keeps them.',
+    ['by'],
+    (set) => {
+      for (const each of limitsKeepers) set([each.replace(' ', '_')], keeper?.() === each ? 1 : 0)
+    },
+  )
 }
 
-function measureStore(meter: Meter, { damagedRows, disk, errorCounts, state }: MetricsOptions): void {
-  if (state !== undefined) measureState(meter, state)
+function measureStore(
+  meter: Meter,
+  { damagedRows, disk, errorCounts, state, limitsKeeper }: MetricsOptions,
+): void {
+  if (state !== undefined) measureState(meter, state, limitsKeeper)
   meter.counter(
     'sluice_damaged_rows_total',
     'Rows of the store that could not be read and are left out, each counted once.',

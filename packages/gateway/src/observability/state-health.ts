@@ -7,7 +7,7 @@ import type { Clock } from '../ports.ts'
 import type { Log } from './log-events.ts'
 
 export interface StateHealthOptions {
-  readonly clock: Pick<Clock, 'now'>
+  readonly clock: Pick<Clock, 'monotonic'>
   readonly log: Pick<Log, 'info' | 'warn'>
   /** The address without its password. */
   readonly shown: string
@@ -21,7 +21,10 @@ export interface StateHealth {
   ask<T>(question: () => Promise<T>): Promise<T>
   /** Notes an error of a connection; the questions tell if the server is away. */
   noteError(error: unknown): void
-  /** Questions without an answer so far, and the instant since which there was none; undefined while there are answers. */
+  /**
+   * Questions without an answer so far, and the instant of `clock.monotonic` since which there was none; undefined while
+   * there are answers.
+   */
   counts(): { readonly unanswered: number; readonly awaySince: number | undefined }
 }
 
@@ -47,7 +50,7 @@ export function createStateHealth({ clock, log, shown }: StateHealthOptions): St
     inARow = 0
     lastError = undefined
     if (awaySince === undefined) return
-    log.info({ event: 'gateway.state_available', state: shown, awayMs: clock.now() - awaySince })
+    log.info({ event: 'gateway.state_available', state: shown, awayMs: clock.monotonic() - awaySince })
     awaySince = undefined
   }
 
@@ -57,14 +60,14 @@ export function createStateHealth({ clock, log, shown }: StateHealthOptions): St
     askedBefore = asked
     inARow += 1
     if (inARow < awayAfter || awaySince !== undefined) return
-    awaySince = clock.now()
+    awaySince = clock.monotonic()
     log.warn({ event: 'gateway.state_unavailable', state: shown, err: lastError ?? error })
   }
 
   return {
     async ask(question) {
       if (awaySince !== undefined) {
-        const now = clock.now()
+        const now = clock.monotonic()
         if (now >= probedAt && now < probedAt + probeMs)
           throw new SluiceError('STATE_UNAVAILABLE', `${shown} does not answer.`, { retryAfterMs: 1_000 })
         probedAt = now

@@ -1,13 +1,13 @@
 /**
  * Two gateways whose Redis goes away: one of them keeps the limits of both, and sends what the policy shares; all else is
- * held. No window is over, also where the one that keeps them dies and when Redis comes back.
+ * held. No window is over, also where the one that keeps them dies, or is stopped and woken, and when Redis comes back.
  */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
-import { after, describe, test } from 'node:test'
+import { after, describe, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { needs } from '../../../../scripts/services/needs.ts'
 import { startRedis } from '../../../../scripts/services/redis.ts'
@@ -48,57 +48,83 @@ async function keeperOf(sites: readonly Site[]): Promise<Site> {
   throw new Error('no gateway keeps the limits within 60 s')
 }
 
-describe('two gateways without their Redis', needs('postgres', 'redis'), () => {
+/** Stops Redis and then the gateway that keeps the limits, for good or for a while, and starts Redis again. */
+async function loseBoth(t: TestContext, name: string, keeper: 'killed' | 'stopped'): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-share-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const service = await startRedis({ folder })
+  t.after(() => service.stop())
+  const fleet = await startFleet(t, {
+    name,
+    redis: service.url,
+    tenants: { limited: { rate: '100/s' } },
+    policy,
+    rate: ['50/s'],
+    config: { log: { level: 'info' } },
+  })
+  const ids = { shared: [] as string[], held: [] as string[] }
+  const post = async (at: number, category: 'security' | 'social', n: number): Promise<void> => {
+    const body = { category, recipient: { id: `r${n % 3}` } }
+    const answer = await fleet.post(at, { tenant: 'limited', body })
+    assert.equal(answer.status, 202, answer.text)
+    ids[category === 'security' ? 'shared' : 'held'].push(answer.json<Posted>().notificationId)
+  }
+  const sentOf = (calls: readonly Call[], of: readonly string[]): number =>
+    new Set(calls.map(({ id }) => id).filter((id) => of.includes(id))).size
+  const sharedAreSent = async (count: number): Promise<void> => {
+    const calls = await callsOfTenant(fleet, 'limited', count, 60_000)
+    assert.equal(
+      sentOf(calls, ids.shared),
+      count,
+      'what is shared is sent without Redis, whoever accepted it',
+    )
+    assert.equal(sentOf(calls, ids.held), 0, 'what is held is not sent')
+  }
+
+  // The sends before count.
+  for (let n = 0; n < 6; n += 1) await post(n % 2, 'security', n)
+  await callsOfTenant(fleet, 'limited', 6, 30_000)
+
+  process.kill(service.pid, 'SIGSTOP')
+  for (let n = 0; n < 6; n += 1) await post(n % 2, 'security', n)
+  for (let n = 0; n < 4; n += 1) await post(n % 2, 'social', n)
+  const first = await keeperOf(fleet.sites)
+  await sharedAreSent(12)
+
+  // The other one takes its place.
+  const second = fleet.sites.find((site) => site !== first)!
+  const other = fleet.sites.indexOf(second)
+  if (keeper === 'killed') await first.kill()
+  else process.kill(first.pid!, 'SIGSTOP')
+  for (let n = 0; n < 3; n += 1) await post(other, 'security', n)
+  await keeperOf([second])
+  await sharedAreSent(15)
+  if (keeper === 'stopped') {
+    // What it had allowed is not sent any more: it finds that it was declared dead, and ends.
+    process.kill(first.pid!, 'SIGCONT')
+    for (const until = performance.now() + 30_000; first.exit === undefined && performance.now() < until; )
+      await sleep(100)
+    assert.match(first.log(), /"event":"gateway\.declared_dead"/)
+    for (let n = 0; n < 3; n += 1) await post(other, 'security', n)
+    await sharedAreSent(18)
+  }
+  assert.match((await second.call('GET', '/metrics')).text, /^sluice_limits_kept\{by="this_process"\} 1$/m)
+
+  process.kill(service.pid, 'SIGCONT')
+  const total = ids.shared.length + ids.held.length
+  const calls = await callsOfTenant(fleet, 'limited', total, 60_000)
+  for (const posted of [ids.shared, ids.held]) assert.equal(sentOf(calls, posted), posted.length)
+  assertNoneOver(calls)
+  assert.match(second.log(), /"event":"gateway.limits_kept".*"by":"this process"/)
+}
+
+/** Both at once: they wait most of the time. */
+describe('two gateways without their Redis', { ...needs('postgres', 'redis'), concurrency: 2 }, () => {
   after(dropSchemas)
 
-  test('send what is shared within the limits, hold all else, and take over from each other', async (t) => {
-    const folder = mkdtempSync(join(tmpdir(), 'sluice-share-'))
-    t.after(() => rmSync(folder, { recursive: true, force: true }))
-    const service = await startRedis({ folder })
-    t.after(() => service.stop())
-    const fleet = await startFleet(t, {
-      name: 'share',
-      redis: service.url,
-      tenants: { limited: { rate: '100/s' } },
-      policy,
-      rate: ['50/s'],
-      config: { log: { level: 'info' } },
-    })
-    const ids = { shared: [] as string[], held: [] as string[] }
-    const post = async (at: number, category: 'security' | 'social', n: number): Promise<void> => {
-      const body = { category, recipient: { id: `r${n % 3}` } }
-      const answer = await fleet.post(at, { tenant: 'limited', body })
-      assert.equal(answer.status, 202, answer.text)
-      ids[category === 'security' ? 'shared' : 'held'].push(answer.json<Posted>().notificationId)
-    }
-    const sentOf = (calls: readonly Call[], of: readonly string[]): number =>
-      new Set(calls.map(({ id }) => id).filter((id) => of.includes(id))).size
+  test('send what is shared within the limits, hold all else, and take over from each other', (t) =>
+    loseBoth(t, 'share', 'killed'))
 
-    // The sends before count.
-    for (let n = 0; n < 6; n += 1) await post(n % 2, 'security', n)
-    await callsOfTenant(fleet, 'limited', 6, 30_000)
-
-    process.kill(service.pid, 'SIGSTOP')
-    for (let n = 0; n < 6; n += 1) await post(n % 2, 'security', n)
-    for (let n = 0; n < 4; n += 1) await post(n % 2, 'social', n)
-    const first = await keeperOf(fleet.sites)
-    const alone = await callsOfTenant(fleet, 'limited', 12, 60_000)
-    assert.equal(sentOf(alone, ids.shared), 12, 'what is shared is sent without Redis, whoever accepted it')
-
-    // The keeper is killed: the other one takes its place.
-    const second = fleet.sites.find((site) => site !== first)!
-    await first.kill()
-    const other = fleet.sites.indexOf(second)
-    for (let n = 0; n < 3; n += 1) await post(other, 'security', n)
-    await keeperOf([second])
-    const meanwhile = await callsOfTenant(fleet, 'limited', 15, 60_000)
-    assert.equal(sentOf(meanwhile, ids.shared), 15, 'the other one has taken over')
-    assert.equal(sentOf(meanwhile, ids.held), 0, 'what is held is not sent')
-
-    process.kill(service.pid, 'SIGCONT')
-    const calls = await callsOfTenant(fleet, 'limited', 19, 60_000)
-    for (const posted of [ids.shared, ids.held]) assert.equal(sentOf(calls, posted), posted.length)
-    assertNoneOver(calls)
-    assert.match(second.log(), /"event":"gateway.limits_kept".*"by":"this process"/)
-  })
+  test('go on alike where the one that kept the limits was stopped, and wakes', (t) =>
+    loseBoth(t, 'share_stopped', 'stopped'))
 })

@@ -29,7 +29,7 @@ export interface LimitsKeeperOptions {
 
 export interface ConnectedServer {
   readonly redis: RedisConnections
-  /** The instant of `clock.now` since which the server has not answered. */
+  /** The instant of `clock.monotonic` since which the server has not answered. */
   readonly awaySince: () => number | undefined
 }
 
@@ -129,7 +129,7 @@ export async function createLimitsKeeper(options: LimitsKeeperOptions): Promise<
   /** True where the server has been away for so long that nothing is under way that it has allowed. */
   function isOver(): boolean {
     const since = server.awaySince()
-    return since !== undefined && clock.now() - since >= overMs && !wasReached()
+    return since !== undefined && clock.monotonic() - since >= overMs && !wasReached()
   }
 
   async function pledge(): Promise<void> {
