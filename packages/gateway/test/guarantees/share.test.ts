@@ -100,7 +100,7 @@ async function loseBoth(t: TestContext, name: string, keeper: 'killed' | 'stoppe
   await keeperOf([second])
   await sharedAreSent(15)
   if (keeper === 'stopped') {
-    // What it had allowed is not sent any more: it finds that it was declared dead, and ends.
+    // It finds that it was declared dead, and ends without a further call.
     process.kill(first.pid!, 'SIGCONT')
     for (const until = performance.now() + 30_000; first.exit === undefined && performance.now() < until; )
       await sleep(100)
