@@ -53,7 +53,7 @@ describe('two gateways whose Redis was replaced', needs('postgres', 'redis'), ()
     await other.start()
     const [ada, sendAt] = [...due].find(([, instant]) => instant > Date.now() + 5_000) ?? []
     assert.ok(ada !== undefined && sendAt !== undefined, 'the other gateway has taken 43 s to start')
-    // What is critical passes the limit, and counts.
+    // A critical one passes the limit, and counts.
     await postAt(1, ada, { priority: 'critical' })
     assert.equal(await sent(ada, 2, 30_000), 2)
     assert.ok(Date.now() < sendAt, 'the critical one is sent before the second one is due')
