@@ -227,6 +227,11 @@ export interface ReservationRequest {
   readonly promisedAt?: number
 }
 
+/** A notification whose slots are released unless it was fired later than its `firedAt`. */
+export interface ReleaseRequest extends Pick<ReservationRequest, 'recipient'> {
+  readonly notification: ReservationRequest['notification'] & Pick<Notification, 'firedAt'>
+}
+
 /**
  * Applies the policy's limits to notifications: it finds a notification's rules, subjects and quiet hours, and
  * evaluates all of its subjects together.
@@ -252,11 +257,7 @@ export interface RecipientLimiter {
    * Releases slots whose change was not written. What another writer has sent meanwhile, later than the notification's
    * own `firedAt`, stays counted.
    */
-  takeBack(
-    reservationRequests: readonly (Pick<ReservationRequest, 'recipient'> & {
-      readonly notification: ReservationRequest['notification'] & Pick<Notification, 'firedAt'>
-    })[],
-  ): Promise<void>
+  takeBack(releaseRequests: readonly ReleaseRequest[]): Promise<void>
   /**
    * Adds a notification to the waiting lists: it holds no instant, and is evaluated again when a slot of its subjects
    * becomes free.
@@ -265,12 +266,11 @@ export interface RecipientLimiter {
     reservationRequests: readonly Pick<ReservationRequest, 'notification' | 'recipient'>[],
   ): Promise<void>
   /**
-   * Releases a slot while another one is searched for, and holds up newcomers meanwhile. The returned function is
-   * called with whether that slot is free now, and lets waiting notifications move up if it is.
+   * Releases a slot while another one is searched for, and holds up newcomers meanwhile. What another writer has sent
+   * meanwhile stays counted, as in `takeBack`. The returned function is called with whether that slot is free now, and
+   * lets waiting notifications move up if it is.
    */
-  lift(
-    reservationRequest: Pick<ReservationRequest, 'notification' | 'recipient'>,
-  ): Promise<(isFree: boolean) => Promise<void>>
+  lift(releaseRequest: ReleaseRequest): Promise<(isFree: boolean) => Promise<void>>
   /**
    * Holds the instants (`dueAt`) of notifications that were committed beside a reload of the policy, and lets them move up.
    */

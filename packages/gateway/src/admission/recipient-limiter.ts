@@ -1,7 +1,7 @@
 import { RulesReplaced } from '../errors.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, Firing, LimitRequest, LimitState, Reservation, SlotRelease, Subject } from '../ports.ts'
-import type { RecipientLimiter, ReservationRequest } from '../stages.ts'
+import type { RecipientLimiter, ReleaseRequest, ReservationRequest } from '../stages.ts'
 import { type ForbiddenHours, laterOf } from './quiet-hours.ts'
 import { mergeReservations, moved, waitOnly } from './several-subjects.ts'
 
@@ -184,6 +184,14 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
   const placesOf = ({ notification, recipient }: Pick<ReservationRequest, 'notification' | 'recipient'>) =>
     policy.rulesFor(notification, recipient).map(({ subject }) => ({ subject, id: notification.id }))
 
+  /** Another gateway may have sent the notification meanwhile: what was fired after its own `firedAt` stays counted. */
+  function unfiredPlacesOf({ notification, recipient }: ReleaseRequest): SlotRelease[] {
+    const { id, firedAt: after = Number.NEGATIVE_INFINITY } = notification
+    return policy
+      .rulesFor(notification, recipient)
+      .map(({ subject, rules }) => ({ subject, id, unlessFired: { after, rules } }))
+  }
+
   return {
     reserve: (reservationRequests) =>
       ask(reservationRequests, (requests) => state.reserve(requests), reserveTogether),
@@ -214,19 +222,11 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
       }),
     forgetRefusal: (reservationRequest) => cancelAll(refusalsOf(reservationRequest)),
     cancel: (reservationRequests) => release(reservationRequests.flatMap(placesOf)),
-    async takeBack(reservationRequests) {
-      const requests = reservationRequests.flatMap(({ notification, recipient }) => {
-        const { id, firedAt: after = Number.NEGATIVE_INFINITY } = notification
-        return policy
-          .rulesFor(notification, recipient)
-          .map(({ subject, rules }): SlotRelease => ({ subject, id, unlessFired: { after, rules } }))
-      })
-      await release(requests)
-    },
+    takeBack: (releaseRequests) => release(releaseRequests.flatMap(unfiredPlacesOf)),
     enlist: (reservationRequests) =>
       underRulesInForce(() => state.enlist(reservationRequests.flatMap(placesOf))),
-    async lift(reservationRequest) {
-      const freed = await state.cancel(placesOf(reservationRequest))
+    async lift(releaseRequest) {
+      const freed = await state.cancel(unfiredPlacesOf(releaseRequest))
       return async (isFree) => {
         if (freed.length === 0) return
         if (isFree) onFreed(freed)

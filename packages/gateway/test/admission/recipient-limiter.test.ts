@@ -65,6 +65,27 @@ test('a try of several subjects that is too late leaves the count of the call th
   assert.equal(next!.at, start + 61_000, 'the call of the other try counts')
 })
 
+test('a slot that is left while another one is searched for keeps the count of a call that was made meanwhile', async () => {
+  const clock = createVirtualClock(start)
+  const state = createMemoryState({
+    clock,
+    marginMs: 0,
+    recover: () => ({ entries: [], fingerprints: [], waitlist: [] }),
+  })
+  const limiter = limiterOver(state, clock)
+  await limiter.reserve([of('n')])
+  // Another gateway sends it after this one has read that it waits.
+  await limiter.fire([of('n')])
+  const done = await limiter.lift(of('n'))
+  await done(false)
+  const [next] = await limiter.reserve([of('other')])
+  assert.equal(next!.at, start + 60_000, 'the call counts')
+  // One that was not sent leaves its slot to the next.
+  await (await limiter.lift(of('other')))(false)
+  const [third] = await limiter.reserve([of('third')])
+  assert.equal(third!.at, start + 60_000)
+})
+
 test('one that leaves a moment late in one of its subjects moves the next by this moment, not behind all who wait', async () => {
   const clock = createVirtualClock(start)
   const state = createMemoryState({
