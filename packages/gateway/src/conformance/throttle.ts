@@ -280,6 +280,19 @@ export function exerciseThrottle(
       await state.stop()
     })
 
+    it('promotes those who moved up behind an entry that will never take its turn: the process that accepted it has died', async () => {
+      const { state, until } = await open(perTenant('1/10s'))
+      const promoted: string[] = []
+      await state.start(async (_, ids) => void promoted.push(...ids))
+      const [first, abandoned, third, fourth] = some(4)
+      const { places } = await pass(state, [first!, abandoned!, third!, fourth!])
+      await state.leave('acme', [third!])
+      await until(places[1]!.at + second)
+      await until(places[2]!.at)
+      assert.deepEqual(promoted, [fourth!.id])
+      await state.stop()
+    })
+
     it('promotes those behind an entry that should have ended before its place: the process that accepted it has died', async () => {
       const { state, until } = await open(perTenant('1/10s'))
       const promoted: string[] = []

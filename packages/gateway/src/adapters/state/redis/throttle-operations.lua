@@ -130,8 +130,12 @@ local function nextPromotion()
     local come = countUntil(module.places, now)
     for rank = max(1, come - comeMax + 1), min(come + 1, module.places.length) do
       local _, _, place, due = entryAt(module, rank)
-      if place < due or (due < place and place > now) then
-        nextAt = min(nextAt, due < place and due > now and due or place)
+      if place < due then
+        nextAt = min(nextAt, place)
+      elseif place == due then
+        if place + absentMs > now then nextAt = min(nextAt, place + absentMs) end
+      elseif place > now then
+        nextAt = min(nextAt, due > now and due or place)
       end
     end
   end

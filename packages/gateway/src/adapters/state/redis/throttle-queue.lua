@@ -25,7 +25,7 @@ local repeatedMs, repeatedMax = 10000, 500
 -- More moves are left to the next operation: no entry is ever moved to a later place.
 local movesMax = 256
 -- See throttle-queue.ts and promotions.ts.
-local closedUpMax, comeMax = 100, 8
+local closedUpMax, comeMax, absentMs = 100, 8, 100
 local fillMs, idleMs, arrivalGap = 2000, 86400000, 1024
 
 local keptMs = 0
