@@ -22,7 +22,10 @@ const recipient = {
   telegramChatId: '3339876543210',
   webhookUrl: 'http://127.0.0.1:9/canary-hook?token=canary',
 }
-const forbidden = /canary|3339876543|333 ?987|Bearer|eyJ[A-Za-z0-9]{8}/i
+const secrets = /canary|3339876543|333 ?987|Bearer/i
+/** A JSON Web Token begins so, in this case of letters: identifiers in capitals may hold the same by chance. */
+const jsonWebToken = /eyJ[A-Za-z0-9]{8}/
+const isForbidden = (line: string): boolean => secrets.test(line) || jsonWebToken.test(line)
 
 /** A service that fails, and repeats in its answer all that it was sent. */
 async function startEcho(t: TestContext): Promise<number> {
@@ -190,7 +193,7 @@ test('neither the log nor a metric has a secret, an address or a content, whatev
   await site.terminate()
   const log = site.log()
   for (const text of [...metrics, log]) {
-    const line = text.split('\n').find((each) => forbidden.test(each))
+    const line = text.split('\n').find(isForbidden)
     assert.equal(line, undefined)
   }
   // The flows did happen: else a silent gateway would pass.

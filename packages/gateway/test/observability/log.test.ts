@@ -83,7 +83,8 @@ test('a dead letter and a rejection are warnings that name the account and no ad
   assert.deepEqual([dead.cause, dead.attempt], ['attempts_exhausted', 1])
   const hash = start(t, ['hash', 'ada'], { cwd: site.folder })
   assert.equal(await hash.firstLine, failed.recipient, 'the command finds the lines of a recipient')
-  assert.doesNotMatch(site.log(), /ada|canary|3331234567/)
+  // A hash of a recipient, which is hexadecimal, may hold the three letters by chance.
+  assert.doesNotMatch(site.log(), /\bada\b|canary|3331234567/)
 })
 
 test('a flood of refusals is one line a second, which says how many it stands for', async (t) => {
@@ -136,7 +137,7 @@ test('SIGUSR2 writes every request and delivery, without addresses, until it com
   assert.deepEqual([request.status, request.level], [202, level])
   process.kill(site.pid!, 'SIGUSR2')
   await lineOf(site, 'log.level', ({ to }) => to === 'info')
-  assert.doesNotMatch(site.log(), /ada|canary/)
+  assert.doesNotMatch(site.log(), /\bada\b|canary/)
 })
 
 test('a tenant that is full has a line at the begin and at the end', async (t) => {
