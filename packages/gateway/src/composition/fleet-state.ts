@@ -8,11 +8,11 @@ import type { RedisState } from '../adapters/state/redis/redis-state.ts'
 import { createFleetAccounts } from '../delivery/accounts/fleet-accounts.ts'
 import { unlessStateAway } from '../errors.ts'
 import type { StateHealth } from '../observability/state-health.ts'
-import type { AccountSlots } from '../ports/account-slots.ts'
 import type { Members } from '../ports/fleet.ts'
 import type { NewestRegistrations } from '../ports/limiter.ts'
 import type { TenantRecords } from '../ports/tenants.ts'
 import type { Store } from '../ports.ts'
+import { AccountBirths } from './account-births.ts'
 import type { Fleet, SharedState } from './fleet-parts.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 import { composeLimits, followRefusals } from './served-limits.ts'
@@ -42,16 +42,18 @@ export async function composeFleet(
 ): Promise<Fleet> {
   const { store, members, registrations, redis } = engines
   const onError = context.errorsOf('store')
+  const births = new AccountBirths(() => expectNewest())
+  const expect: (...servers: Parameters<RedisState['expect']>) => void = (servers) => {
+    if (redis.expect(servers)) births.noteNewer()
+  }
   const expectNewest = (): Promise<void> =>
-    registrations
-      .newest()
-      .then(redis.expect, (error: unknown) => onError('read the servers of limits', error))
-  const { expectGenerations, ...state } = await composeState({ ...engines, expectNewest }, context)
+    registrations.newest().then(expect, (error: unknown) => onError('read the servers of limits', error))
+  const { expectGenerations, ...state } = await composeState({ ...engines, births }, context)
   // A process that still has a deposed server hears of it with the right to send, before the limits are asked, and
   // where an acceptance is refused because its state was filled elsewhere.
   const begin: Store['begin'] = async (requests) => {
     const given = await store.begin(requests)
-    if (given.servers !== undefined) redis.expect(given.servers)
+    if (given.servers !== undefined) expect(given.servers)
     return given
   }
   const commit = followRefusals(store.commit, (tenants) =>
@@ -66,10 +68,10 @@ export async function composeFleet(
 }
 
 async function composeState(
-  engines: FleetEngines & { readonly expectNewest: () => Promise<void> },
+  engines: FleetEngines & { readonly births: AccountBirths },
   { clock, errorsOf }: Pick<RuntimeContext, 'clock' | 'errorsOf'>,
 ): Promise<ComposedState> {
-  const { members, records, redis, bus, prefix, health, keeper, expectNewest } = engines
+  const { members, records, redis, bus, prefix, health, keeper, births } = engines
   const { id: member } = members
   const report = errorsOf('admission')
   // That the server is away is told once, by its health.
@@ -128,7 +130,7 @@ async function composeState(
         isJudge,
         readUse,
         callMs,
-        slots: followBirths(createRedisAccountSlots({ redis }), expectNewest),
+        slots: births.followed(createRedisAccountSlots({ redis })),
         clock,
         member,
         onError: (error) => onError('ask for the accounts of a pool', error),
@@ -146,15 +148,3 @@ async function composeState(
     },
   }
 }
-
-/**
- * Reads the newest registrations where the state of a pool has begun anew. Of two processes with different ones each takes
- * for unknown what the other has counted: no account has a token then, and so no right to send tells of the newer one.
- */
-const followBirths = (slots: AccountSlots, expectNewest: () => Promise<void>): AccountSlots => ({
-  async ask(question) {
-    const answer = await slots.ask(question)
-    if (question.bornAt !== 0 && answer.bornAt !== question.bornAt) void expectNewest()
-    return answer
-  },
-})

@@ -136,4 +136,6 @@ export interface SlotAnswer {
 export interface AccountSlots {
   /** Rejects with STATE_UNAVAILABLE; then the question may have been worked, but is not worked any more. */
   ask(question: SlotQuestion): Promise<SlotAnswer>
+  /** Calls the listener where no token that was granted before is good any more. Absent where that does not happen. */
+  onEnd?(listener: () => void): void
 }

@@ -37,7 +37,7 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
     name: 'right-without-the-newest-servers',
     focus: 'losses',
     file: 'composition/fleet-state.ts',
-    from: 'if (given.servers !== undefined) redis.expect(given.servers)',
+    from: 'if (given.servers !== undefined) expect(given.servers)',
     to: '',
   },
   {

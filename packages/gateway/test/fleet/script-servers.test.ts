@@ -57,7 +57,7 @@ function stateOf(scripts: TwinScripts, prefix: string, now: () => number): Redis
       const keys = [name, ...others].map((each) => `${prefix}{${subject.replaceAll('}', ')')}}${each}`)
       return scripts.run('', script, keys, ['1', String(now()), '0', '0', '0', ...args])
     },
-    expect() {},
+    expect: () => false,
     close() {},
   }
 }

@@ -85,6 +85,7 @@ export function openServer(world: World, scripts: ScriptServer): SimServer {
       const met = life
       const number = await registrations.register({ node, runId: met.name, replicationId: met.name })
       if (number < expected) throw new Error('another life is registered')
+      if (expected === 0) expected = number
       if (!isOver(met)) standing = { life: met, number }
     }
 
@@ -156,8 +157,10 @@ export function openServer(world: World, scripts: ScriptServer): SimServer {
       },
       expect(servers) {
         const number = servers.get(node) ?? 0
+        const isNewer = number > expected
         expected = Math.max(expected, number)
         if (standing !== undefined && standing.number < expected) standing = undefined
+        return isNewer
       },
       close() {},
     }

@@ -216,7 +216,7 @@ export async function createLimitsKeeper(options: LimitsKeeperOptions): Promise<
       expect(newest) {
         // A process of an earlier version may have registered a server without asking who keeps the limits.
         if (own !== undefined && [...newest.values()].some((number) => number > own!.number)) drop()
-        server.redis.expect(newest)
+        return server.redis.expect(newest)
       },
       close() {
         own?.state.close()

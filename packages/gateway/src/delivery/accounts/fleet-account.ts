@@ -16,7 +16,7 @@ import { FleetLongUse } from './fleet-long-use.ts'
 import type { FleetRounds } from './fleet-rounds.ts'
 import { FleetTokens } from './fleet-tokens.ts'
 import { verdictOf } from './fleet-verdict.ts'
-import { keptForCriticalMs, placesOf } from './rate.ts'
+import { keptForCriticalMs, narrowestOf, placesOf } from './rate.ts'
 
 type Known = Pick<AccountRecord, 'blockedUntil' | 'outSince' | 'breaker' | 'use'>
 
@@ -68,7 +68,7 @@ export class FleetAccount implements AccountState {
     const marginMs = options.marginMs ?? policy.marginMs
     this.windows = options.windows.map((window) => ({ ...window, windowMs: window.windowMs + marginMs }))
     this.#core = new PooledAccount(options, { ...policy, keep: undefined })
-    this.#tokens = new FleetTokens(marginMs, options.windows.length > 0)
+    this.#tokens = new FleetTokens(marginMs, this.windows[narrowestOf(this.windows)]?.windowMs)
     this.#concurrency = options.concurrencyMax
     this.long = FleetLongUse.of(options.windows, marginMs, policy.keep && (() => policy.keep!(this)))
   }
@@ -273,8 +273,7 @@ export class FleetAccount implements AccountState {
   ask(now: number, want: number): SlotAsk {
     const unused = this.#tokens.expire(now)
     if (unused > 0) this.#rounds.held(-unused, unused)
-    const isCritical = this.#wantsCritical
-    const kept = isCritical ? 0 : this.#kept
+    const kept = this.#wantsCritical ? 0 : this.#kept
     const { late, back } = this.#tokens.tell(now)
     this.#told = this.inFlight + this.#tokens.inHand
     return { account: this.index, want, kept, busy: this.#told, late, back }
@@ -322,6 +321,12 @@ export class FleetAccount implements AccountState {
     this.#told = Number.NaN
   }
 
+  /** Hears that another server counts now. */
+  ended(): void {
+    this.#void()
+    this.#tokens.end()
+  }
+
   /** Hears that nothing is known of this process any more, or of anything. */
   forgotten(isAll: boolean): void {
     this.#told = 0
@@ -347,7 +352,7 @@ export class FleetAccount implements AccountState {
     return {
       ...report,
       ...(isProbed ? { status: 'half_open' as const } : {}),
-      used: this.#uses[this.#narrowest()] ?? 0,
+      used: this.#uses[narrowestOf(this.windows)] ?? 0,
       concurrency: this.concurrency,
     }
   }
@@ -356,11 +361,6 @@ export class FleetAccount implements AccountState {
     const details = this.#core.details(now)
     const windows = details.windows.map((use, index) => ({ ...use, used: this.#uses[index] ?? 0 }))
     return { ...details, ...this.report(now), inFlight: this.inFlight, windows }
-  }
-
-  #narrowest(): number {
-    const lengths = this.windows.map(({ windowMs }) => windowMs)
-    return lengths.indexOf(Math.min(...lengths))
   }
 
   past(now: number): AccountPast {

@@ -112,6 +112,7 @@ class FleetPool implements FleetRounds<FleetAccount> {
   constructor(name: string, options: FleetAccountsOptions) {
     this.#name = name
     this.#options = options
+    options.slots.onEnd?.(() => this.#end())
   }
 
   add(options: AccountOptions, policy: AccountPolicy): AccountState {
@@ -172,6 +173,11 @@ class FleetPool implements FleetRounds<FleetAccount> {
     this.#isClosed = true
     this.#disarm?.()
     await this.#ask()
+  }
+
+  #end(): void {
+    for (const account of this.#accounts) account.ended()
+    this.#askSoon()
   }
 
   /** Asks in this turn of the event loop, or when the present question is answered. */

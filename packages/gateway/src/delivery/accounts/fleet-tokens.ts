@@ -5,14 +5,19 @@
  */
 import type { SlotGrant } from '../../ports/account-slots.ts'
 import { lateMsMax, uncountedMsMax } from './counted-lease.ts'
+import { slotMs } from './fleet-long-use.ts'
 
 /** Calls that were taken at one instant, and are not written. Bounded by the calls under way. */
 interface OpenCalls {
   count: number
-  /** The slot in which they count; undefined where that is not known, because an answer was lost. */
+  /** The slot in which they count; undefined where that is not known, because an answer was lost, or where they have no place. */
   slot: number | undefined
-  /** The end of that slot. */
+  /** The last slot of which it is known that they counted in it. */
+  counted: number
+  /** The end of the slot in which they count. */
   until: number
+  /** False where others may have taken their places: they need another token. */
+  hasPlace: boolean
   /** True while a question is under way that counts them in the present slot. */
   isMoving: boolean
   /** Calls of which the provider tells that they were written. */
@@ -33,13 +38,22 @@ export class FleetTokens {
   #late = 0
   #lateAsked = 0
   readonly #slackMs: number
+  /** So many slots later a call of before is still in every window that the slot closes. */
+  readonly #keptSlots: number
+  /** A call that was not counted for so long is not written any more, ms. */
+  readonly #uncountedMs: number
   /** False for an account without windows: its tokens bound the calls under way, and it does not matter when a call leaves. */
   readonly #hasWindows: boolean
 
-  /** @param marginMs the time by which the windows are kept longer */
-  constructor(marginMs: number, hasWindows: boolean) {
+  /**
+   * @param marginMs the time by which the windows are kept longer
+   * @param shortestMs the length of the shortest window, with the margin; undefined where there is none
+   */
+  constructor(marginMs: number, shortestMs: number | undefined) {
     this.#slackMs = Math.max(lateMsMax, marginMs / 2)
-    this.#hasWindows = hasWindows
+    this.#hasWindows = shortestMs !== undefined
+    this.#keptSlots = Math.floor((shortestMs ?? Number.POSITIVE_INFINITY) / slotMs)
+    this.#uncountedMs = Math.min(uncountedMsMax, (shortestMs ?? Number.POSITIVE_INFINITY) / 4)
   }
 
   get inHand(): number {
@@ -103,7 +117,9 @@ export class FleetTokens {
       this.#open.set(takenAt, {
         count: 1,
         slot: this.#slot,
+        counted: this.#slot,
         until: this.#until,
+        hasPlace: true,
         isMoving: false,
         expected: 0,
       })
@@ -148,7 +164,7 @@ export class FleetTokens {
   /** Tests if a call that is not written yet was counted lately: its slot ended a moment ago at most. */
   mayLeave(takenAt: number, now: number): boolean {
     const calls = this.#open.get(takenAt)
-    return calls === undefined || now < calls.until + uncountedMsMax
+    return calls === undefined || now < calls.until + this.#uncountedMs
   }
 
   /** Counts a call that was written later than its slot. */
@@ -177,7 +193,8 @@ export class FleetTokens {
   /** The earliest end of a slot of calls that are not written; undefined where there are none. */
   overdueAt(): number | undefined {
     let first: number | undefined
-    for (const { until } of this.#open.values()) if (first === undefined || until < first) first = until
+    for (const { hasPlace, until } of this.#open.values())
+      if (hasPlace && (first === undefined || until < first)) first = until
     return first
   }
 
@@ -187,7 +204,7 @@ export class FleetTokens {
     let late = this.#late
     this.#late = 0
     for (const calls of this.#open.values()) {
-      if (calls.until > now) continue
+      if (calls.until > now || !calls.hasPlace) continue
       calls.isMoving = true
       late += calls.count
       if (calls.slot !== undefined) this.#giveBack(calls.slot, calls.count)
@@ -197,10 +214,17 @@ export class FleetTokens {
     return { late, back }
   }
 
-  /** Hears that the question was worked in this slot. */
+  /**
+   * Hears that the question was worked in this slot. Where calls were counted so long ago that a window had room for others
+   * meanwhile, those have their places.
+   */
   told(slot: number, until: number): void {
-    for (const calls of this.#open.values())
-      if (calls.isMoving) Object.assign(calls, { isMoving: false, slot, until })
+    for (const calls of this.#open.values()) {
+      if (!calls.isMoving) continue
+      const wasCounted = slot - calls.counted <= this.#keptSlots
+      Object.assign(calls, { isMoving: false, slot, counted: slot, until })
+      if (!wasCounted) this.#losePlaces(calls)
+    }
   }
 
   /**
@@ -211,6 +235,21 @@ export class FleetTokens {
     this.#late += this.#lateAsked
     for (const calls of this.#open.values())
       if (calls.isMoving) Object.assign(calls, { isMoving: false, slot: undefined })
+  }
+
+  /** Hears that another server counts now: the calls that have a token of the earlier one have no place any more. */
+  end(): void {
+    for (const calls of this.#open.values()) this.#losePlaces(calls)
+  }
+
+  #losePlaces(calls: OpenCalls): void {
+    if (calls.slot !== undefined && !calls.isMoving) this.#giveBack(calls.slot, calls.count)
+    Object.assign(calls, {
+      hasPlace: false,
+      isMoving: false,
+      slot: undefined,
+      until: Number.NEGATIVE_INFINITY,
+    })
   }
 
   #giveBack(slot: number, count: number): void {

@@ -159,3 +159,9 @@ export function placesOf(max: number, share: number, kept: number): number {
   if (kept === 0) return usable
   return Math.max(1, usable - Math.max(1, Math.floor(usable * kept)))
 }
+
+/** Returns the index of the shortest window; -1 where there is none. */
+export function narrowestOf(windows: readonly Window[]): number {
+  const lengths = windows.map(({ windowMs }) => windowMs)
+  return lengths.indexOf(Math.min(...lengths))
+}

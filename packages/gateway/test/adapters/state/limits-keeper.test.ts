@@ -13,7 +13,7 @@ test('a wall clock that is set an hour on lets no gateway pledge before its serv
     ask: async () => {
       throw new Error('away')
     },
-    expect() {},
+    expect: () => false,
     renew() {},
     close() {},
   }

@@ -10,7 +10,7 @@ const slot = 50
 const until = 1_020
 
 function tokensOf(count: number): FleetTokens {
-  const tokens = new FleetTokens(20, true)
+  const tokens = new FleetTokens(20, 1_020)
   tokens.give(grant(count), slot, until, false)
   return tokens
 }
@@ -26,7 +26,7 @@ describe('tokens of a slot', () => {
   })
 
   it('for critical notifications are not for others', () => {
-    const tokens = new FleetTokens(20, true)
+    const tokens = new FleetTokens(20, 1_020)
     tokens.give(grant(1), slot, until, true)
     assert.ok(!tokens.has(1_000, false))
     assert.ok(tokens.has(1_000, true))
@@ -86,6 +86,52 @@ describe('tokens of a slot', () => {
     assert.equal(tokens.mayLeave(takenAt, until + 450), false)
   })
 
+  it('of a call that was counted longer ago than a window holds do not permit it, and are given back', () => {
+    const tokens = tokensOf(1)
+    const takenAt = tokens.take(1_010)
+    tokens.tell(until)
+    tokens.lost()
+    tokens.tell(until + 1_040)
+    tokens.told(slot + 51, until + 1_060)
+    assert.ok(tokens.mayLeave(takenAt, until + 1_050), 'each window that the slot closes has it')
+    assert.deepEqual(tokens.tell(until + 2_120), { late: 1, back: [slot + 51, 1] })
+    tokens.told(slot + 51 + 52, until + 2_140)
+    assert.equal(tokens.mayLeave(takenAt, until + 2_130), false, 'others may have its place')
+    assert.equal(tokens.renew(takenAt, until + 2_130), undefined)
+    assert.deepEqual(tokens.tell(until + 2_141), { late: 0, back: [slot + 103, 1] })
+    assert.equal(tokens.overdueAt(), undefined, 'it is not counted any more')
+    tokens.give(grant(1), slot + 105, until + 2_160, false)
+    assert.equal(tokens.renew(takenAt, until + 2_150), until + 2_150, 'another token permits it')
+  })
+
+  it('let no call be written that was not counted for a quarter of a short window', () => {
+    const tokens = new FleetTokens(20, 200)
+    tokens.give(grant(1), slot, until, false)
+    const takenAt = tokens.take(1_010)
+    assert.ok(tokens.mayLeave(takenAt, until + 49))
+    assert.equal(tokens.mayLeave(takenAt, until + 50), false)
+  })
+
+  it('permit no call when another server counts', () => {
+    const tokens = tokensOf(2)
+    const takenAt = tokens.take(1_010)
+    assert.equal(tokens.drop(), 1)
+    tokens.end()
+    assert.equal(tokens.renew(takenAt, 1_011), undefined)
+    assert.equal(tokens.mayLeave(takenAt, 1_011), false)
+    assert.deepEqual(tokens.tell(1_021), { late: 0, back: [slot, 2] })
+  })
+
+  it('are not counted anew by an answer that came after another server', () => {
+    const tokens = tokensOf(1)
+    const takenAt = tokens.take(1_010)
+    tokens.tell(until)
+    tokens.end()
+    tokens.told(slot + 1, until + 20)
+    assert.equal(tokens.mayLeave(takenAt, until + 1), false)
+    assert.deepEqual(tokens.tell(until + 21), { late: 0, back: [] }, 'it may have been counted, or not')
+  })
+
   it('are in hand again when their call is not made within the slot', () => {
     const tokens = tokensOf(1)
     assert.ok(tokens.undo(tokens.take(1_010), 1_015))
@@ -93,7 +139,7 @@ describe('tokens of a slot', () => {
   })
 
   it('of an account without windows permit a call however late it leaves, and count nowhere', () => {
-    const tokens = new FleetTokens(20, false)
+    const tokens = new FleetTokens(20, undefined)
     tokens.give(grant(2), slot, until, false)
     const takenAt = tokens.take(1_010)
     assert.equal(tokens.renew(takenAt, until + 500), takenAt)

@@ -41,7 +41,7 @@ export function createInProcessState(options: InProcessStateOptions): RedisState
         throw unavailable('this process', error)
       }
     },
-    expect() {},
+    expect: () => false,
     close() {
       isClosed = true
       keys.clear()

@@ -49,9 +49,10 @@ export interface RedisServer {
   ask(question: Question): Promise<Reply>
   /**
    * Hears the newest registration of the node. Where it is not that of this connection, another process has met a later
-   * life of the server, and a new connection leads there: the address may be that of a proxy or of a name.
+   * life of the server, and a new connection leads there: the address may be that of a proxy or of a name. Returns true where
+   * it is newer than what was heard before: what was answered before may be that of another life.
    */
-  expect(number: number): void
+  expect(number: number): boolean
   /** Gives the connection up, with all questions under way: what is asked next is asked behind a new registration. */
   renew(): void
   /** Sends one command outside the rounds, when there is a connection; waits for it a second at most. */
@@ -118,7 +119,7 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
   /** The instant of `performance.now` of the last answers. */
   let answeredAt = Number.NEGATIVE_INFINITY
   let isClosed = false
-  /** The newest registration of the node that this process has heard of. */
+  /** The newest registration of the node that this process has heard of; before it has, its own first one. */
   let expected = 0
 
   function connect() {
@@ -191,6 +192,8 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     const incarnation = await registrations.register({ node, runId: fieldOf(info, 'run_id'), replicationId })
     if (incarnation < expected) throw new Error(`another life of ${node} is registered`)
     if (met !== client) throw new Error('the connection was ended')
+    // What a later registration of this process finds is newer all the same until the store tells of it.
+    if (expected === 0) expected = incarnation
     standing = { epoch, incarnation, replicationId, offsetMs, errorMs }
     return standing
   }
@@ -359,8 +362,10 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
         enqueue(Object.assign(pending, { resolve: over(resolve), reject: over(reject) }))
       }),
     expect(number) {
+      const isNewer = number > expected
       expected = Math.max(expected, number)
       if (standing !== undefined && standing.incarnation < expected) reconnect()
+      return isNewer
     },
     renew: reconnect,
     async command(...args) {

@@ -39,9 +39,10 @@ export interface RedisState {
   ask(script: Script, key: StateKey, args: readonly string[], deadlineMs?: number): Promise<Reply>
   /**
    * Hears the newest registration of each server, as the store has them. What is asked afterwards is not answered by an
-   * earlier life of a server, nor by a node of a cluster in the place of one that another process has met since.
+   * earlier life of a server, nor by a node of a cluster in the place of one that another process has met since. Returns
+   * true where one of them is newer than what was heard before: what was answered before may be that of another life.
    */
-  expect(servers: ReadonlyMap<string, number>): void
+  expect(servers: ReadonlyMap<string, number>): boolean
   close(): void
 }
 
@@ -200,12 +201,14 @@ export function createRedisState(options: RedisStateOptions): RedisConnections {
     ask,
     expect(newest) {
       const isFirst = heard.size === 0
+      let isNewer = false
       for (const [node, number] of newest) {
         if (heard.get(node) === number) continue
         heard.set(node, number)
-        servers.get(node)?.expect(number)
+        if (servers.get(node)?.expect(number) ?? !isFirst) isNewer = true
         if (isCluster && !isFirst && !nodes.includes(node)) unmet.set(node, performance.now())
       }
+      return isNewer
     },
     renew() {
       for (const server of servers.values()) server.renew()

@@ -167,9 +167,11 @@ describe('the state in Redis', needs('redis'), () => {
     const second = join()
     await second.pass('b')
     assert.equal(await first.used(), 1, 'its connection still leads to the deposed server')
-    first.redis.expect(new Map([[new URL(proxy.url).host, 2]]))
+    const { host } = new URL(proxy.url)
+    assert.equal(first.redis.expect(new Map([[host, 1]])), false, 'it is the one that this process has met')
+    assert.ok(first.redis.expect(new Map([[host, 2]])), 'it is newer')
     await until(async () => (await first.used()) === 2)
-    first.redis.expect(new Map([[new URL(proxy.url).host, 2]]))
+    assert.equal(first.redis.expect(new Map([[host, 2]])), false)
     assert.equal(await first.used(), 2)
   })
 
