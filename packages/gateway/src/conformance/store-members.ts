@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { advance, type Notification, type Recipient } from '../model.ts'
-import type { Store } from '../ports.ts'
+import type { Store, StoredRecipient } from '../ports.ts'
 import { epoch, settled, someNotification } from './store/sample.ts'
 import { applied, conflict, ids, must } from './store/suite.ts'
 
@@ -326,6 +326,31 @@ export function exerciseStoreMembers(name: string, open: () => Promise<StoreFlee
         const read = (await a.store.recipient('acme', one!.to.id))!
         const fresh = await a.store.begin([{ notification: one!, recipient: read }])
         assert.ok(fresh.outdated?.has(one!.id) !== true)
+      })
+
+      test('tells with the right to send that an erasure has left opt-outs, or others', async (a, b) => {
+        const [one] = await stored(a.store, due(1))
+        await a.store.claimDue(epoch + 10, 10)
+        const { id } = one!.to
+        const isOutdated = async (known: StoredRecipient | null) => {
+          const given = await a.store.begin([{ notification: one!, recipient: known }])
+          return given.outdated?.has(one!.id) === true
+        }
+        const erasedWith = async (category: string): Promise<StoredRecipient> => {
+          const { version = 0 } = (await b.store.recipient('acme', id)) ?? {}
+          await must(b.store, { recipients: [{ ...recipient, id, optOuts: [{ category }], version }] })
+          await b.store.beginErasure('acme', id)
+          return (await a.store.recipient('acme', id))!
+        }
+        assert.equal(await isOutdated(null), false)
+        const first = await erasedWith('news')
+        assert.ok(await isOutdated(null), 'nothing was saved when it was read')
+        assert.equal(await isOutdated(first), false)
+        const second = await erasedWith('offers')
+        assert.ok(await isOutdated(first), 'other opt-outs are left')
+        assert.equal(await isOutdated(second), false)
+        await must(b.store, { recipients: [{ ...recipient, id, version: 0 }] })
+        assert.ok(await isOutdated(second), 'it is saved again')
       })
     })
   })

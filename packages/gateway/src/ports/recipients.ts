@@ -45,6 +45,11 @@ export interface RecipientReads {
 export interface StoredRecipient extends Recipient {
   /** The recipient was erased and has not been saved since: only the opt-outs are known. */
   readonly erased?: true
+  /**
+   * Names what an erasure has left, as `version` names what was saved: it is another one after each erasure. Absent where no
+   * other process writes recipients.
+   */
+  readonly left?: number
 }
 
 export type ErasureResult =

@@ -1,10 +1,14 @@
 /** The store's port for the right to send; `Store` includes its method. */
-import type { Notification, Recipient } from '../model.ts'
+import type { Notification } from '../model.ts'
+import type { StoredRecipient } from './recipients.ts'
 
-/** A notification that is about to be sent, and its recipient as it was read: `null` where none is on record. */
+/**
+ * A notification that is about to be sent, and its recipient as it was read: `null` where none is on record, and no erasure
+ * has left opt-outs.
+ */
 export interface RightRequest {
   readonly notification: Notification
-  readonly recipient?: Recipient | null
+  readonly recipient?: StoredRecipient | null
 }
 
 /** The rights that a store gave. */
@@ -12,8 +16,8 @@ export interface GivenRights {
   /** Ids without the right: what is on record under them is not the version that was asked for. */
   readonly refused: ReadonlySet<string>
   /**
-   * Ids with the right whose recipient has another version on record than the request names: the recipient must be read
-   * again before the call. Absent where no other process writes recipients.
+   * Ids with the right whose recipient has another version on record than the request names, or other opt-outs that an
+   * erasure has left: the recipient must be read again before the call. Absent where no other process writes recipients.
    */
   readonly outdated?: ReadonlySet<string>
   /**

@@ -18,6 +18,8 @@ export interface MemoryErasuresParts {
   readonly jobs: MemoryJobs
   readonly counts: MemoryCounts
   readonly feedback: Pick<MemoryFeedback, 'forget'>
+  /** Gives a written recipient its version, where several processes have the record. */
+  readonly versioned: (recipient: Recipient) => Recipient
 }
 
 export class MemoryErasures {
@@ -37,8 +39,11 @@ export class MemoryErasures {
   /** The recipient on record, or what an erasure has left of it. */
   recipient(tenant: string, id: string): StoredRecipient | undefined {
     const { recipients } = this.#parts
-    const left = recipients.get(keyOf(tenant, this.nameOf(tenant, id) ?? ''))
-    return recipients.get(keyOf(tenant, id)) ?? (left && { ...left, id, erased: true })
+    const known = recipients.get(keyOf(tenant, id))
+    const found = recipients.get(keyOf(tenant, this.nameOf(tenant, id) ?? ''))
+    if (known !== undefined || found === undefined) return known
+    const { version, ...left } = found
+    return { ...left, id, erased: true, ...(version === undefined ? {} : { left: version }) }
   }
 
   pending() {
@@ -49,10 +54,10 @@ export class MemoryErasures {
     const key = keyOf(tenant, recipient)
     const name = entry(this.#names, key, () => `${pseudonymPrefix}${this.#names.size + 1}`)
     this.#pending.set(key, { tenant, recipient })
-    const { recipients, jobs } = this.#parts
+    const { recipients, jobs, versioned } = this.#parts
     const { optOuts = [] } = recipients.get(key) ?? {}
     recipients.delete(key)
-    if (optOuts.length > 0) recipients.set(keyOf(tenant, name), { tenant, id: name, optOuts })
+    if (optOuts.length > 0) recipients.set(keyOf(tenant, name), versioned({ tenant, id: name, optOuts }))
     jobs.rename(tenant, recipient, name)
   }
 

@@ -10,7 +10,16 @@
 import { SluiceError } from '../../errors.ts'
 import type { Notification, Recipient } from '../../model.ts'
 import type { Occupancy } from '../../ports/tenants.ts'
-import type { Change, Conflict, GivenRights, HeldName, RightRequest, TenantGeneration } from '../../ports.ts'
+import type {
+  Change,
+  Conflict,
+  GivenRights,
+  HeldName,
+  RightRequest,
+  StoredRecipient,
+  TenantGeneration,
+} from '../../ports.ts'
+import { versionAsRead } from '../recipient-version.ts'
 import { keyOf } from './memory-keys.ts'
 import { sameVersion } from './memory-rows.ts'
 
@@ -25,7 +34,7 @@ export interface MemoryMember {
 /** Looks up what is on record now. */
 export interface MemoryLookup {
   notification(of: HeldName): Notification | undefined
-  recipient(tenant: string, id: string): Recipient | undefined
+  recipient(tenant: string, id: string): StoredRecipient | undefined
   /** Changes with each write of a hold. */
   markOfHolds(): string
 }
@@ -200,9 +209,9 @@ export class MemoryFleet {
       this.hold([notification])
       this.#rights.add(id)
       const key = keyOf(tenant, to.id)
-      const version = seen.get(key) ?? this.#versionOf(tenant, to.id)
+      const version = seen.get(key) ?? versionAsRead(this.#lookup.recipient(tenant, to.id))
       seen.set(key, version)
-      if (recipient !== undefined && (recipient?.version ?? 0) !== version) outdated.add(id)
+      if (recipient !== undefined && versionAsRead(recipient) !== version) outdated.add(id)
     }
     return { refused, outdated, forMs: this.rightMs, holds: this.#lookup.markOfHolds() }
   }

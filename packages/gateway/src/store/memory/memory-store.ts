@@ -90,6 +90,7 @@ export class MemoryStore implements Store {
     jobs: this.#jobs,
     counts: this.#counts,
     feedback: this.feedback,
+    versioned: (recipient) => this.#versioned(recipient),
   })
   readonly #conflicting: ConflictParts = {
     find: (of) => this.#find(of),
@@ -100,6 +101,7 @@ export class MemoryStore implements Store {
     answers: this.#answers,
   }
   #closed = false
+  readonly #versioned = (recipient: Recipient) => this.fleet?.versioned(recipient) ?? recipient
 
   /** @param rightMs how long a right to send lasts; absent: one process has the record for itself */
   constructor(rightMs: number | undefined) {
@@ -140,10 +142,7 @@ export class MemoryStore implements Store {
     for (const notification of accept) this.#insert(notification)
     for (const move of moves) this.#replace(this.#find(move.before)!, move)
     for (const recipient of recipients)
-      this.#recipients.set(
-        keyOf(recipient.tenant, recipient.id),
-        this.fleet?.versioned(recipient) ?? recipient,
-      )
+      this.#recipients.set(keyOf(recipient.tenant, recipient.id), this.#versioned(recipient))
     if (answer !== undefined) this.#answers.set(answerKey(answer), answer)
     for (const write of jobs) this.#counts.job(write)
     for (const write of jobs) this.#jobs.write(write)

@@ -5,9 +5,10 @@
  * record 0032 says why it is so.
  */
 import type { SharedContent, Status } from '../../model.ts'
-import type { Clock, GivenRights, Store, StoredRecipient } from '../../ports.ts'
+import type { Clock, GivenRights, RightRequest, Store, StoredRecipient } from '../../ports.ts'
 import { isOnRecord } from '../commit-lookup.ts'
 import { checkPaths } from '../memory/memory-rows.ts'
+import { versionAsRead } from '../recipient-version.ts'
 import { statusCodes, statusOf } from '../status-codes.ts'
 import type { PostgresAddress } from './address.ts'
 import { createAdmissions } from './admissions.ts'
@@ -29,7 +30,7 @@ import { closed, startFault, storeFault } from './postgres-errors.ts'
 import { prune } from './prune.ts'
 import { createPseudonyms } from './pseudonyms.ts'
 import { createTakeover } from './takeover.ts'
-import { type BegunRights, createWriter } from './writer.ts'
+import { type AskedRight, type BegunRights, createWriter } from './writer.ts'
 
 export interface PostgresStoreOptions {
   readonly address: PostgresAddress
@@ -140,20 +141,28 @@ function storeOf(opened: Opened): Store {
       own: StoredRecipient | null
       left: StoredRecipient | null
       version: number | null
+      leftVersion: number | null
     }>(
-      `SELECT r.body AS own, r.version, e.body AS "left" FROM json_to_recordset($1)
+      `SELECT r.body AS own, r.version, e.body AS "left", e.version AS "leftVersion" FROM json_to_recordset($1)
           AS k(n int, tenant text, recipient text, pseudonym text)
         LEFT JOIN recipient r ON r.tenant = k.tenant AND r.id = k.recipient
         LEFT JOIN recipient e ON e.tenant = k.tenant AND e.id = k.pseudonym ORDER BY n`,
       [JSON.stringify(names)],
       { name: 'recipients' },
     )
-    return rows.map(({ own, left, version }, index) => {
-      // Opt-outs that an erasure has left have no version: the next write of the recipient is the first.
-      if (own === null)
-        return left === null ? undefined : { ...left, id: keys[index]!.recipient, erased: true }
-      return alone ? own : { ...own, version: version! }
+    return rows.map(({ own, left, version, leftVersion }, index) => {
+      if (own !== null) return alone ? own : { ...own, version: version! }
+      if (left === null) return undefined
+      // It has no version: the next write of the recipient is the first.
+      const erased: StoredRecipient = { ...left, id: keys[index]!.recipient, erased: true }
+      return alone ? erased : { ...erased, left: leftVersion! }
     })
+  }
+
+  /** Names what an erasure may have left of a recipient that nobody has saved, as far as the asker knows. */
+  const askedRight = ({ notification, recipient }: RightRequest): AskedRight => {
+    if (alone || recipient === undefined || recipient?.version !== undefined) return { notification }
+    return { notification, pseudonym: pseudonymOf(notification.tenant, notification.to.id) }
   }
 
   const readOne = gatherReads({ read: readRecipients })
@@ -186,13 +195,13 @@ function storeOf(opened: Opened): Store {
     },
     async begin(of): Promise<GivenRights> {
       const { begun, servers, holds, askedAt } =
-        of.length === 0 ? noRights : await writer.begin(of.map((each) => each.notification))
+        of.length === 0 ? noRights : await writer.begin(of.map(askedRight))
       const refused = new Set<string>()
       const outdated = new Set<string>()
       for (const { notification, recipient } of of) {
         const version = begun.get(notification.id)
         if (version === undefined) refused.add(notification.id)
-        else if (recipient !== undefined && (recipient?.version ?? 0) !== version)
+        else if (recipient !== undefined && versionAsRead(recipient) !== version)
           outdated.add(notification.id)
       }
       return {

@@ -19,6 +19,13 @@ interface WritingConnection extends Db {
   readonly epoch: number
 }
 
+/** A notification for which the right to send is asked. */
+export interface AskedRight {
+  readonly notification: Notification
+  /** The name of what an erasure has left of its recipient, where that may stand in its place. */
+  readonly pseudonym?: string
+}
+
 /** Ids of notifications that have the right to send, with the versions of their recipients on record. */
 type RecipientVersions = ReadonlyMap<string, number>
 
@@ -35,7 +42,7 @@ export interface BegunRights {
 export interface Writer {
   commit(change: Change): Promise<CommitResult>
   /** Asks for the right to send. */
-  begin(notifications: readonly Notification[]): Promise<BegunRights>
+  begin(asked: readonly AskedRight[]): Promise<BegunRights>
   /** Runs a task between two groups. */
   task<T>(run: (connection: WritingConnection) => Promise<T>): Promise<T>
   /** Refuses all further calls, waits for those before, and closes the connection behind a last task. */
@@ -287,10 +294,14 @@ export function createWriter(options: WriterOptions): Writer {
         })
       })
     },
-    begin(notifications) {
+    begin(asked) {
       if (!isOpen) return Promise.reject(closed(address))
       return new Promise((resolve, reject) => {
-        lastStretch().rights.push({ versions: notifications.map(versionOf), resolve, reject })
+        const versions = asked.map(({ notification, pseudonym }) => ({
+          ...versionOf(notification),
+          pseudonym,
+        }))
+        lastStretch().rights.push({ versions, resolve, reject })
       })
     },
     task: (run) => (isOpen ? task(run) : Promise.reject(closed(address))),
