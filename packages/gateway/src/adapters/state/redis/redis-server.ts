@@ -192,7 +192,7 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     const incarnation = await registrations.register({ node, runId: fieldOf(info, 'run_id'), replicationId })
     if (incarnation < expected) throw new Error(`another life of ${node} is registered`)
     if (met !== client) throw new Error('the connection was ended')
-    // What a later registration of this process finds is newer all the same until the store tells of it.
+    // A life that a later registration of this process finds is newer all the same, until the store tells of it.
     if (expected === 0) expected = incarnation
     standing = { epoch, incarnation, replicationId, offsetMs, errorMs }
     return standing
