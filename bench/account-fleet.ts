@@ -201,6 +201,7 @@ async function cost(): Promise<Line> {
       verdicts: [],
       blocks: [],
       abandoned: [],
+      probing: [],
       covered: [],
       fills: [],
     })

@@ -25,7 +25,15 @@ export function createMemoryFolder(): string | undefined {
 
 /** Removes the folders of runs that were killed. */
 function removeOrphans(): void {
-  for (const name of readdirSync(place))
-    if (name.startsWith(prefix) && !existsSync(`/proc/${name.slice(prefix.length)}`))
+  for (const name of readdirSync(place)) {
+    if (!name.startsWith(prefix) || existsSync(`/proc/${name.slice(prefix.length)}`)) continue
+    try {
       rmSync(`${place}/${name}`, { recursive: true, force: true })
+    } catch (error) {
+      // A file system that a killed test has mounted there cannot be removed, and keeps nobody from a run.
+      console.error(
+        `${place}/${name} of a run that was killed stays (${error}): unmount what is in it, then remove it.`,
+      )
+    }
+  }
 }

@@ -36,18 +36,28 @@ export async function composeLimits(
   // That the server is away is told once, by its health.
   const onError = unlessStateAway(errorsOf('admission'))
   // The client is loaded only where it is used: it would cost every start 30 ms.
-  const [{ createRedisThrottle }, { createRedisLimits }, { onceScript }] = await Promise.all([
-    import('../adapters/state/redis/redis-throttle.ts'),
-    import('../adapters/state/redis/redis-limits.ts'),
-    import('../adapters/state/redis/scripts.ts'),
-  ])
+  const [{ createRedisThrottle }, { createRedisLimits }, { createRecentlyFired }, { onceScript }] =
+    await Promise.all([
+      import('../adapters/state/redis/redis-throttle.ts'),
+      import('../adapters/state/redis/redis-limits.ts'),
+      import('../adapters/state/redis/recently-fired.ts'),
+      import('../adapters/state/redis/scripts.ts'),
+    ])
   let throttle: RedisThrottle | undefined
   return {
     throttle({ ratesOf, marginMs }) {
       throttle = createRedisThrottle({ redis, record: records, clock, ratesOf, marginMs, onError })
       return throttle
     },
-    limits: (asked) => createRedisLimits({ ...asked, redis, clock, member, onError }),
+    limits: (asked) =>
+      createRedisLimits({
+        ...asked,
+        redis,
+        clock,
+        member,
+        recentlyFired: createRecentlyFired(clock),
+        onError,
+      }),
     health,
     keeper,
     async ping() {

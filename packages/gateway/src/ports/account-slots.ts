@@ -81,6 +81,8 @@ export interface SlotQuestion {
   readonly blocks: readonly (readonly [account: number, until: number])[]
   /** Accounts whose probe was not made. */
   readonly abandoned: readonly number[]
+  /** Accounts whose probe is under way: a state that was lost marks it again. */
+  readonly probing: readonly number[]
   /** The number of calls in long windows that the record covers since the birth, by account. */
   readonly covered: readonly (readonly [account: number, count: number])[]
   /** Use on record of long windows, by account: instant, count, instant, count … */

@@ -33,6 +33,8 @@ export class FleetAccount implements AccountState {
   isBlocked = false
   /** True if its probe was not made. */
   hasAbandoned = false
+  /** True while a probe of this process is under way. */
+  isProbing = false
   readonly #rounds: FleetRounds<FleetAccount>
   /** The judgement of its results: breaker, concurrency, learned rate, history. No call takes a place in its windows. */
   readonly #core: PooledAccount
@@ -54,7 +56,8 @@ export class FleetAccount implements AccountState {
   #lacksCalls = false
   /** Calls under way and tokens in hand as they were told last. */
   #told = 0
-  #uses: readonly number[] = []
+  /** The calls in the run of each of its windows. */
+  uses: readonly number[] = []
 
   constructor(
     options: AccountOptions,
@@ -120,13 +123,14 @@ export class FleetAccount implements AccountState {
   }
 
   beginProbe(): boolean {
-    if (!this.isBroken) return false
-    this.#probedUntil = Number.POSITIVE_INFINITY
-    return true
+    this.isProbing = this.isBroken
+    if (this.isProbing) this.#probedUntil = Number.POSITIVE_INFINITY
+    return this.isProbing
   }
 
   abandonProbe(): void {
     this.#probedUntil = 0
+    this.isProbing = false
     this.hasAbandoned = true
     this.#rounds.tell(this, true)
   }
@@ -197,6 +201,7 @@ export class FleetAccount implements AccountState {
       if (probe) this.abandonProbe()
       return []
     }
+    if (probe) this.isProbing = false
     this.#rounds.report(this, now, result, tookMs, probe)
     if (result.outcome !== 'rate_limited') return []
     const retryAfter = parseRetryAfter(result.retryAfter, now, defaultBlockMs)
@@ -249,8 +254,7 @@ export class FleetAccount implements AccountState {
       changes.push({ kind: 'blocked', until: blockedUntil, retryAfter: { ms: blockedUntil - now } })
     }
     if (openUntil !== this.#openUntil) {
-      if (openUntil > 0) changes.push({ kind: 'opened', until: openUntil })
-      else changes.push({ kind: 'closed' })
+      changes.push(openUntil > 0 ? { kind: 'opened', until: openUntil } : { kind: 'closed' })
       this.#openUntil = openUntil
     }
     this.#probedUntil = probedUntil
@@ -309,8 +313,7 @@ export class FleetAccount implements AccountState {
     this.#rounds.held(this.#tokens.inHand - before, 0)
     const isGood = !this.isOut(now) || (grant.isProbe && this.waitsUntil <= now)
     if (now >= until || !isGood) {
-      if (grant.isProbe) this.hasAbandoned = true
-      this.#rounds.held(-this.#tokens.drop(), 0)
+      this.#void()
       this.#rounds.tell(this, false)
     } else this.#listener?.tokens()
   }
@@ -336,10 +339,6 @@ export class FleetAccount implements AccountState {
     this.long?.lost()
   }
 
-  hearUses(uses: readonly number[]): void {
-    this.#uses = uses
-  }
-
   hearLong(now: number, long: LongUse): void {
     this.long?.hear(now, long, this.#rounds.isJudge())
   }
@@ -352,14 +351,14 @@ export class FleetAccount implements AccountState {
     return {
       ...report,
       ...(isProbed ? { status: 'half_open' as const } : {}),
-      used: this.#uses[narrowestOf(this.windows)] ?? 0,
+      used: this.uses[narrowestOf(this.windows)] ?? 0,
       concurrency: this.concurrency,
     }
   }
 
   details(now: number): AccountDetails {
     const details = this.#core.details(now)
-    const windows = details.windows.map((use, index) => ({ ...use, used: this.#uses[index] ?? 0 }))
+    const windows = details.windows.map((use, index) => ({ ...use, used: this.uses[index] ?? 0 }))
     return { ...details, ...this.report(now), inFlight: this.inFlight, windows }
   }
 

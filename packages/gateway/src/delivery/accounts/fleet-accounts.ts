@@ -257,6 +257,7 @@ class FleetPool implements FleetRounds<FleetAccount> {
       verdicts: judged.map((account) => account.verdict(now)),
       blocks: blocked.map(({ index, blockedUntil }) => [index, blockedUntil]),
       abandoned: abandoned.map(({ index }) => index),
+      probing: this.#accounts.filter(({ isProbing }) => isProbing).map(({ index }) => index),
       covered: this.#accounts.flatMap(({ index, long }) =>
         long?.toCover === undefined ? [] : [[index, long.toCover] as const],
       ),
@@ -334,7 +335,7 @@ class FleetPool implements FleetRounds<FleetAccount> {
     this.#granted = granted
     this.#hearResults(answer, busy)
     for (const account of this.#accounts)
-      if (answer.uses.length > 0) account.hearUses(this.#usesOf(account, answer.uses))
+      if (answer.uses.length > 0) account.uses = this.#usesOf(account, answer.uses)
     for (const long of answer.long) this.#accounts[long.account]?.hearLong(now, long)
     if (this.#accounts.some(({ long }) => long?.needsFill === true)) this.#fill()
     if (this.#accounts.some(({ long }) => long?.toCover !== undefined)) this.#isUrgent = true

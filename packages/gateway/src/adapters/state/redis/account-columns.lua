@@ -24,7 +24,7 @@
 --          v, s number of the last verdict and of the last results that this member knows, r results or nil, f 1 for uses,
 --          u verdicts of the judge {place, openUntil, concurrency, share, since, detail}, b blocks {place, until},
 --          w how long nothing is granted after a birth at least, p how long a probe is waited for, ms,
---          x places of probes that were not made, c {place, covered}, F fills {place, instant, count, …},
+--          x places of probes that were not made, y of those under way, c {place, covered}, F fills {place, instant, count, …},
 --          q of each account: place, want, calls under way and tokens in hand; e of those in q that have more to tell: number
 --          in q, share of the places that are kept, calls to count in this slot, tokens to take back {slot, count, …} or 0
 -- returns  '?' where the roster is to be given; else JSON: slot, server's clock, birth, verdict and result numbers, V verdicts,

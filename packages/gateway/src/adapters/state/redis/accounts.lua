@@ -97,6 +97,14 @@ for _, index in ipairs(given.x or {}) do
     verdict[5], verdict[6] = 0, ''
   end
 end
+-- A state that was lost, or a verdict, has forgotten their marks.
+for _, index in ipairs(given.y or {}) do
+  local verdict = verdictOf[placeOf(index)]
+  if verdict and verdict[4] > 0 and verdict[5] <= now then
+    judged(placeOf(index))
+    verdict[5], verdict[6] = now + given.p, member
+  end
+end
 
 -- Long windows: nothing is granted before the use on record is counted.
 for _, fill in ipairs(given.F or {}) do

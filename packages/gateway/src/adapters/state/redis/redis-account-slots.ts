@@ -42,7 +42,7 @@ export function createRedisAccountSlots({ redis }: { readonly redis: RedisState 
 }
 
 function write(question: SlotQuestion, withRoster: boolean): string {
-  const { roster, asks, verdicts, blocks, abandoned, covered, fills } = question
+  const { roster, asks, verdicts, blocks, abandoned, probing, covered, fills } = question
   const counted = (rows: readonly (readonly number[])[]) =>
     rows.length === 0 ? undefined : rows.map(([account, ...rest]) => [account! + 1, ...rest])
   const more = asks.flatMap(({ kept, late, back }, index) =>
@@ -86,6 +86,7 @@ function write(question: SlotQuestion, withRoster: boolean): string {
     ]),
     b: counted(blocks),
     x: abandoned.map((account) => account + 1),
+    y: probing.length === 0 ? undefined : probing.map((account) => account + 1),
     c: counted(covered),
     F: counted(fills),
   })

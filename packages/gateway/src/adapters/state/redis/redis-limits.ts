@@ -23,6 +23,7 @@ import { createLimitAdvance } from './limit-advance.ts'
 import { createLimitCalls, unlimited } from './limit-calls.ts'
 import { createLimitHolds } from './limit-holds.ts'
 import { createLimitPlans } from './limit-plans.ts'
+import type { RecentlyFired } from './recently-fired.ts'
 import type { Reply } from './redis-answers.ts'
 import type { RedisState } from './redis-state.ts'
 
@@ -47,6 +48,8 @@ export interface RedisLimitsOptions {
   readonly onOutdated?: ((subject: Subject) => void) | undefined
   /** Plans a subject again whose limits refused notifications that were late. @defaultValue nothing is planned */
   readonly planLate?: PlanLate | undefined
+  /** Completes the record with what this process has fired, and not yet sent. @defaultValue the record is complete */
+  readonly recentlyFired?: RecentlyFired | undefined
   readonly onError?: ((what: string, error: unknown) => void) | undefined
 }
 
@@ -54,13 +57,16 @@ const flag = (is: boolean): string => (is ? '1' : '0')
 
 export function createRedisLimits(options: RedisLimitsOptions): LimitState {
   const { redis, clock, member, marginMs, recover, rulesName, onOutdated, planLate } = options
-  const { onError = () => {} } = options
+  const { recentlyFired, onError = () => {} } = options
   const calls = createLimitCalls({
     redis,
     clock,
     member,
     marginMs,
-    recover,
+    recover:
+      recentlyFired === undefined
+        ? recover
+        : async (subject) => recentlyFired.within(subject, await recover(subject)),
     rulesName,
     onOutdated(subject, token) {
       holds.note(subject, token)
@@ -143,6 +149,7 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
     )
     if (asked.answer === undefined) return { fired: false, at: asked.heldAt! }
     const { fired, at } = asked.answer
+    if (fired) recentlyFired?.note(request, at)
     if (plan !== undefined && asked.added[0] === 2) {
       await plan({ subject, id, token })
       return fire(request, false)
@@ -180,6 +187,7 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
   /** Releases a slot; true where others wait for it, which are paused under the token. */
   async function release({ subject, id, unlessFired }: SlotRelease, token: string): Promise<boolean> {
     const call = { subject, token }
+    if (unlessFired === undefined) recentlyFired?.forget(subject, id)
     const { added } =
       unlessFired === undefined
         ? await calls.ask({ ...call, operation: 'cancel' }, (limits) => limits.cancel(subject.key, id))

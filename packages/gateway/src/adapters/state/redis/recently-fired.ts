@@ -1,0 +1,66 @@
+/**
+ * Remembers for a moment what this process has fired. The right to send of this process alone does not count where it reads
+ * the record, and the call counts there only when it is made: a state that is lost between the answer of the limits and the
+ * call would be filled without it.
+ */
+import type { RestoredEntry } from '@sluice/limits'
+import type { Clock, LimitRequest, Subject } from '../../../ports.ts'
+import type { RecoveredSubject } from '../recovered-subject.ts'
+
+export interface RecentlyFired {
+  /** Notes that the limits have admitted the call at this instant. */
+  note(request: Pick<LimitRequest, 'subject' | 'id' | 'rules'>, at: number): void
+  /** Forgets what was released. */
+  forget(subject: Subject, id: string): void
+  /** Returns the facts of a subject with what was fired lately, and does not count there as fired. */
+  within(subject: Subject, facts: RecoveredSubject): RecoveredSubject
+}
+
+/** So long at least, and up to twice as long; an answer permits its call for 20 ms (fired-in-time.ts). */
+const keptMs = 1_000
+
+export function createRecentlyFired(clock: Pick<Clock, 'now' | 'at'>): RecentlyFired {
+  /** What was fired by the id of its notification, by the key of its subject: in this second, and in the one before. */
+  let current = new Map<string, Map<string, RestoredEntry>>()
+  let earlier: typeof current = new Map()
+  let isArmed = false
+
+  function arm(): void {
+    if (isArmed) return
+    isArmed = true
+    clock.at(clock.now() + keptMs, () => {
+      isArmed = false
+      earlier = current
+      current = new Map()
+      if (earlier.size > 0) arm()
+    })
+  }
+
+  return {
+    note({ subject, id, rules }, at) {
+      if (rules.length === 0) return
+      const entry = { id, at, fired: true, streams: rules.map(({ stream }) => stream) }
+      const own = current.get(subject.key)
+      if (own === undefined) current.set(subject.key, new Map([[id, entry]]))
+      else own.set(id, entry)
+      arm()
+    },
+    forget({ key }, id) {
+      for (const kept of [current, earlier]) {
+        const own = kept.get(key)
+        if (own?.delete(id) === true && own.size === 0) kept.delete(key)
+      }
+    },
+    within({ key }, facts) {
+      const missing = new Map([...(earlier.get(key) ?? []), ...(current.get(key) ?? [])])
+      if (missing.size === 0) return facts
+      // The record has the streams of the rules in force.
+      const entries = facts.entries.map((entry): RestoredEntry => {
+        const own = missing.get(entry.id)
+        missing.delete(entry.id)
+        return own === undefined || entry.fired ? entry : { ...entry, at: own.at, fired: true }
+      })
+      return { ...facts, entries: [...entries, ...missing.values()] }
+    },
+  }
+}

@@ -1,0 +1,53 @@
+/** The breaker of an account whose shared state is lost while a probe is under way. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { needs } from '../../../../../../scripts/services/needs.ts'
+import type { AccountState } from '../../../../src/ports/accounts.ts'
+import { openAccountRig } from './account-rig.ts'
+import { engines } from './open.ts'
+
+for (const engine of engines)
+  describe(`a probe on ${engine}`, needs(engine), () => {
+    it('stays the only one where the state is lost while it is under way', async () => {
+      const rig = openAccountRig(engine, {
+        windows: [],
+        concurrencyMax: 10,
+        breaker: { inARow: 3, coolDownMs: 1_000, coolDownMaxMs: 1_000 },
+      })
+      const join = (): AccountState => {
+        const state = rig.join()
+        state.listen({ tokens: () => {}, verdicts: () => {} })
+        return state
+      }
+      const [judge, caller] = [join(), join()]
+      const isFree = (state: AccountState): boolean => {
+        const at = state.freeAt(rig.now(), 0, false)
+        return at !== undefined && at <= rig.now()
+      }
+      async function begin(): Promise<{ readonly takenAt: number; readonly probe: boolean }> {
+        for (let tries = 0; tries < 3_000; tries += 1) {
+          if (isFree(caller)) return { takenAt: caller.take(rig.now()), probe: caller.beginProbe() }
+          await rig.pass(1)
+        }
+        throw new Error('no token came')
+      }
+      for (let calls = 0; calls < 3; calls += 1) {
+        const { takenAt } = await begin()
+        caller.judge(rig.now(), { outcome: 'failed', detail: '503' }, 1, false)
+        caller.end(takenAt)
+      }
+      await rig.pass(500)
+      assert.ok(caller.isBroken && judge.isBroken)
+      const probe = await begin()
+      assert.ok(probe.probe)
+      await rig.lose()
+      for (let waited = 0; waited < 3_000; waited += 5) {
+        assert.ok(!isFree(judge), `a second probe after ${waited} ms`)
+        await rig.pass(5)
+      }
+      caller.judge(rig.now(), { outcome: 'delivered' }, 1, true)
+      caller.end(probe.takenAt)
+      await rig.pass(500)
+      assert.ok(!judge.isBroken, 'its result closes the breaker')
+    })
+  })
