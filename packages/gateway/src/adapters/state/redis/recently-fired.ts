@@ -20,7 +20,7 @@ export interface RecentlyFired {
 const keptMs = 1_000
 
 export function createRecentlyFired(clock: Pick<Clock, 'now' | 'at'>): RecentlyFired {
-  /** What was fired by the id of its notification, by the key of its subject: in this second, and in the one before. */
+  /** The calls by the id of their notification, by the key of their subject: of this second, and of the one before. */
   let current = new Map<string, Map<string, RestoredEntry>>()
   let earlier: typeof current = new Map()
   let isArmed = false

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
 import { Redis } from 'ioredis'
 import { needs } from '../../../../../../scripts/services/needs.ts'
+import { freePort } from '../../../../../../scripts/services/port.ts'
 import { startRedis } from '../../../../../../scripts/services/redis.ts'
 import { createSystemClock } from '../../../../src/adapters/clock.ts'
 import { createMemoryRegistrations } from '../../../../src/adapters/state/redis/memory-registrations.ts'
@@ -35,6 +36,18 @@ async function server(t: TestContext, args: readonly string[] = []) {
   const admin = new Redis(service.url)
   t.after(() => admin.disconnect())
   return { service, admin, node: service.url.replace('redis://', '') }
+}
+
+/** Has a server listen for TLS on a free port; another test may take it in between, so it is tried again. */
+async function listenForTls(admin: Redis, triesLeft = 5): Promise<number> {
+  const port = await freePort()
+  try {
+    await admin.config('SET', 'tls-port', String(port))
+    return port
+  } catch (error) {
+    if (triesLeft === 0) throw error
+    return listenForTls(admin, triesLeft - 1)
+  }
 }
 
 describe('the look at a Redis', needs('redis', 'redis-cluster'), () => {
@@ -104,7 +117,6 @@ describe('the look at a Redis', needs('redis', 'redis-cluster'), () => {
     const { service, node } = await server(t)
     const { folder } = service
     certify(folder)
-    const port = Number(node.split(':')[1]) + 1
     const admin = new Redis(service.url)
     t.after(() => admin.disconnect())
     for (const [name, value] of [
@@ -112,9 +124,9 @@ describe('the look at a Redis', needs('redis', 'redis-cluster'), () => {
       ['tls-key-file', join(folder, 'server.key')],
       ['tls-ca-cert-file', join(folder, 'ca.pem')],
       ['tls-auth-clients', 'no'],
-      ['tls-port', String(port)],
     ] as const)
       await admin.config('SET', name, value)
+    const port = await listenForTls(admin)
     const address = `rediss://127.0.0.1:${port}?ca=${join(folder, 'ca.pem')}`
     assert.match(await look(address), /, TLS: master/)
     const { url, tls } = readStateAddress(address, (path) => readFileSync(path, 'utf8'))
