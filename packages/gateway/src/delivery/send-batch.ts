@@ -23,7 +23,7 @@ export interface SendBatchesOptions {
   readonly rules: SendRules
   readonly queue: Pick<Queue, 'giveBack'>
   readonly ledger: Pick<Ledger, 'isCurrent' | 'begin'>
-  readonly limiter: Pick<RecipientLimiter, 'fire' | 'cancel'>
+  readonly limiter: Pick<RecipientLimiter, 'fire' | 'cancel' | 'takeBack'>
   readonly recipients: Recipients
   readonly contents: Pick<Contents, 'of'>
   readonly scheduler: Pick<Scheduler, 'postpone'>
@@ -77,7 +77,8 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
     try {
       batch = await check(attempts)
       const { ready, unused } = batch
-      if (unused.length > 0) await limiter.cancel(unused)
+      // No move is on record yet: another gateway may have taken one over and sent it, and that call stays counted.
+      if (unused.length > 0) await limiter.takeBack(unused)
       if (!inFlightSends.isEmpty) await inFlightSends.recount(ready)
       const answer = ledger.begin(ready)
       const begun = answer instanceof Promise ? await answer : answer

@@ -67,6 +67,19 @@ test('a slot that cannot be given back is reported and does not end the process'
   assert.equal(stage.pool.inFlight, 0)
 })
 
+test('a notification that cannot be sent leaves a call of another gateway counted, which took it over and sent it', async (t) => {
+  const stage = await createStage(t, {
+    firedElsewhere: { x: 5 },
+    find: async () => {
+      throw new SluiceError('STORE_UNAVAILABLE', 'The row is damaged.', { row: 'recipient to-x' })
+    },
+  })
+  await stage.queue(queued('x'))
+  await stage.runFor(0)
+  assert.deepEqual([stage.calls, stage.fired], [[], []])
+  assert.deepEqual([...stage.counted], [['x', 5]])
+})
+
 test('an opt-out saved while the limits are asked keeps a notification from being sent', async (t) => {
   const optsOut = { tenant: 'acme', id: 'to-x' } as Recipient
   const stage = await createStage(t, {

@@ -19,7 +19,7 @@ import type { Message, Provider, SendResult } from '../../src/ports.ts'
 import { createEmbeddedQueue } from '../../src/queue/embedded.ts'
 import { createScheduler } from '../../src/scheduler/scheduler.ts'
 import { createVirtualClock, type VirtualClock } from '../../src/simulation/clock.ts'
-import type { Ledger, ReservationRequest } from '../../src/stages.ts'
+import type { Ledger, ReleaseRequest, ReservationRequest } from '../../src/stages.ts'
 import { createMemoryStore } from '../../src/store/memory/memory.ts'
 import { queuedAt } from '../queued.ts'
 import { delivered } from './scripted.ts'
@@ -54,6 +54,8 @@ export interface StageOptions {
   readonly whileFiring?: (ids: readonly string[]) => unknown
   /** Reads a recipient. @defaultValue a recipient without preferences */
   readonly find?: (id: string) => Promise<Recipient | null>
+  /** Instants at which the limits count a send of another gateway, ms after the start, by id. @defaultValue none */
+  readonly firedElsewhere?: Readonly<Record<string, number>>
   /** Releasing a slot of the limits fails. */
   readonly keepsSlots?: boolean
   readonly templates?: () => never
@@ -120,7 +122,7 @@ export async function createStage(t: TestContext, options: StageOptions = {}): P
   const clock = createVirtualClock(start)
   const calls: SentCall[] = []
   const fired: (readonly string[])[] = []
-  const counted = new Map<string, number>()
+  const counted = new Map<string, number>(Object.entries(options.firedElsewhere ?? {}))
   const errors: string[] = []
   const onError = (what: string, error: unknown) => void errors.push(`${what}: ${(error as Error).message}`)
   const store = createMemoryStore()
@@ -153,6 +155,12 @@ export async function createStage(t: TestContext, options: StageOptions = {}): P
     async cancel(requests: readonly Pick<ReservationRequest, 'notification'>[]) {
       if (options.keepsSlots === true) throw new Error('the disk is away')
       for (const { notification } of requests) counted.delete(notification.id)
+    },
+    async takeBack(requests: readonly ReleaseRequest[]) {
+      for (const { notification } of requests) {
+        const { id, firedAt = Number.NEGATIVE_INFINITY } = notification
+        if (start + (counted.get(id) ?? 0) <= firedAt) counted.delete(id)
+      }
     },
   } as unknown as Parameters<typeof createDispatcher>[0]['limiter']
 
