@@ -77,7 +77,6 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
     try {
       batch = await check(attempts)
       const { ready, unused } = batch
-      // No move is on record yet: another gateway may have taken one over and sent it, and that call stays counted.
       if (unused.length > 0) await limiter.takeBack(unused)
       if (!inFlightSends.isEmpty) await inFlightSends.recount(ready)
       const answer = ledger.begin(ready)

@@ -34,7 +34,7 @@ export interface CheckedBatch {
   readonly waiting: { readonly attempt: Attempt; readonly wait: EndpointWait }[]
   /** Attempts for which this batch has no room. */
   readonly left: Attempt[]
-  /** Attempts of notifications that hold a reservation and will not leave now. */
+  /** Attempts that hold a reservation and will not leave now, but may have been sent by another gateway. */
   readonly unused: Attempt[]
 }
 
