@@ -6,7 +6,7 @@
  */
 import { SluiceError } from '../errors.ts'
 import type { Notification } from '../model.ts'
-import { type Clock, complaintHoldPrefix, type HoldRecord, type Store } from '../ports.ts'
+import { type Clock, complaintHoldPrefix, type HoldRecord, type HoldWrite, type Store } from '../ports.ts'
 import type { HoldRequest, Ledger, OperatorHolds } from '../stages.ts'
 
 export interface OperatorHoldsOptions {
@@ -112,6 +112,16 @@ export async function createOperatorHolds(options: OperatorHoldsOptions): Promis
     }).catch((error) => onError('end a hold on record', error))
   }
 
+  async function write(hold: HoldWrite): Promise<void> {
+    const { applied } = await ledger.commit({ holds: [hold] })
+    if (!applied)
+      throw new SluiceError(
+        'STORE_UNAVAILABLE',
+        'The record takes no writes of this gateway: the others have declared it dead, and it ends. Try again.',
+        { retryAfterMs: 1_000 },
+      )
+  }
+
   /** Puts it in force before it is written, and takes that back where it cannot be. */
   async function put(request: HoldRequest): Promise<HoldRecord> {
     const before = holds.get(request.name)
@@ -121,11 +131,12 @@ export async function createOperatorHolds(options: OperatorHoldsOptions): Promis
         `There are ${holdsMax} holds already, and there may be no more.`,
       )
     const hold = { ...request, since: before?.since ?? clock.now() }
-    if (before !== undefined && isSame(before, hold)) return before
+    // Where others write holds, it may have been ended on record since.
+    if (before !== undefined && store.othersCallForMs === 0 && isSame(before, hold)) return before
     replace(hold.name, hold)
     arm()
     try {
-      await ledger.commit({ holds: [{ kind: 'put', hold }] })
+      await write({ kind: 'put', hold })
     } catch (error) {
       replace(hold.name, before)
       arm()
@@ -144,7 +155,7 @@ export async function createOperatorHolds(options: OperatorHoldsOptions): Promis
 
   async function end(name: string): Promise<boolean> {
     if (!holds.has(name)) return false
-    await ledger.commit({ holds: [{ kind: 'end', name }] })
+    await write({ kind: 'end', name })
     options.onWritten?.()
     replace(name, undefined)
     arm()

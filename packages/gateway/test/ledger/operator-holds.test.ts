@@ -116,6 +116,22 @@ test('a hold that cannot be written is not in force', async () => {
   assert.deepEqual(told.at(-1), ['ended', 'new', 0])
 })
 
+test('a hold that the record refuses, as the process was declared dead, is not answered, and neither is its end', async () => {
+  const { clock, a, record } = await setUpTwo()
+  const put = a.holds.put({ name: 'night', until: start + 9_000, reason: 'r' })
+  await clock.runUntil(start + 250)
+  await put
+  record.declareDead('a')
+  const refused = { code: 'STORE_UNAVAILABLE', message: /declared it dead/ }
+  const ends = [
+    assert.rejects(a.holds.put({ name: 'day', until: start + 9_000, reason: 'r' }), refused),
+    assert.rejects(a.holds.end('night'), refused),
+  ]
+  await clock.runUntil(start + 1_000)
+  await Promise.all(ends)
+  assert.deepEqual(a.names(), ['night'])
+})
+
 test('the same hold twice is written and told once, and keeps its beginning when its end moves', async () => {
   const { holds, told, clock } = await setUp()
   const first = await holds.put({ ...account, until: start + 50 })
@@ -169,7 +185,7 @@ async function setUpTwo() {
       names: () => holds.list().map(({ name }) => name),
     }
   }
-  return { clock, a: await open('a'), b: await open('b') }
+  return { clock, record, a: await open('a'), b: await open('b') }
 }
 
 test('a hold is answered when the rights that others got before it have ended', async () => {
@@ -208,6 +224,20 @@ test('a right to send that comes with another mark is used when the holds of oth
   await a.holds.end('night')
   await b.holds.follow(await b.mark())
   assert.deepEqual(b.names(), [])
+})
+
+test('a hold is put on record though this process knows it, as another one may have ended it', async () => {
+  const { clock, a, b } = await setUpTwo()
+  const hold = { name: 'night', until: start + 9_000, reason: 'r' }
+  const first = a.holds.put(hold)
+  await clock.runUntil(start + 250)
+  await first
+  await b.holds.reread()
+  assert.ok(await a.holds.end('night'))
+  const second = b.holds.put(hold)
+  await clock.runUntil(start + 1_000)
+  await second
+  assert.equal((await a.onRecord()).length, 1)
 })
 
 test('a hold that is over does not take the one with it that another process has put in force under its name', async () => {
