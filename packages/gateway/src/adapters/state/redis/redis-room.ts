@@ -67,6 +67,8 @@ type Use = { -readonly [Bound in keyof Occupancy]: number }
 interface Tenant {
   /** The use of this process: on record, and taken. */
   readonly own: Use
+  /** Rooms that were taken and not given back: without them its use may be nothing by chance. */
+  taken: number
   /** The use of all others at the last answer. */
   others: Occupancy
   bounds: TenantBounds
@@ -143,6 +145,7 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
     if (tenant === undefined) {
       tenant = {
         own: { ...nothing },
+        taken: 0,
         others: nothing,
         bounds: noBounds,
         waiting: [],
@@ -166,6 +169,7 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
   function takenOf(tenant: Tenant, room: Room, generation?: number): RoomTaken {
     const use = useOf(room)
     add(tenant, use, 1)
+    tenant.taken += 1
     let isGiven = false
     return {
       ...(generation === undefined ? {} : { generation }),
@@ -173,6 +177,7 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
         if (isGiven) return
         isGiven = true
         add(tenant, use, -1)
+        tenant.taken -= 1
         tenant.hasChanged = true
       },
     }
@@ -295,8 +300,8 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
         if (tenant.isAsking) return
         if (tenant.hasChanged) await ask(name, tenant)
         const { queue, waiting, bytes } = tenant.own
-        const isIdle = !tenant.isAsking && !tenant.hasChanged && tenant.ahead === undefined
-        if (isIdle && queue === 0 && waiting === 0 && bytes === 0) tenants.delete(name)
+        const isBusy = tenant.isAsking || tenant.hasChanged || tenant.taken > 0 || tenant.ahead !== undefined
+        if (!isBusy && queue === 0 && waiting === 0 && bytes === 0) tenants.delete(name)
       }),
     )
   }

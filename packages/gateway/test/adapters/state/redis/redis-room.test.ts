@@ -179,6 +179,20 @@ for (const engine of engines)
       assert.equal(await takenIn(), overtaken + 1)
     })
 
+    it('keeps the count of a tenant while room is taken that balances what it has on record', async () => {
+      const room = open(engine, newPrefix())
+      const bounds: TenantBounds = { queueMax: 10, waitingMax: 10, bytesMax: 1_000 }
+      const use = { queue: 0, waiting: 1, bytes: 64 }
+      // It has ended a notification that another process had accepted.
+      room.count('acme', { waiting: -1, bytes: -64 })
+      const taken = await room.take('acme', { ...use, critical: 0 }, bounds)
+      assert.ok('giveBack' in taken)
+      await sleep(2_500)
+      room.count('acme', use)
+      taken.giveBack()
+      assert.deepEqual(room.own('acme'), { queue: 0, waiting: 0, bytes: 0 })
+    })
+
     it('gives the room back that a process had taken and not committed when it was found dead', async () => {
       const prefix = newPrefix()
       const record = createRecord()
