@@ -40,6 +40,14 @@ export function watchHolds({ world, settings, client, service }: Watched): void 
     inForce = [...kept, { name, selection: plan!.selection, from, until }]
   })
 
+  /** The earliest end of holds of this name that were asked for and are not answered: each may be the one in force. */
+  const unansweredEnd = (name: string): number =>
+    Math.min(
+      ...client.exchanges
+        .filter(({ kind, of, response }) => kind === 'hold' && of === name && response?.heldMs === undefined)
+        .map(({ sentAt, plan }) => sentAt + plan!.forMs - slackMs),
+    )
+
   const endAskedAt = (name: string): number =>
     client.exchanges.find(({ kind, of }) => kind === 'endHold' && of === name)?.sentAt ??
     Number.POSITIVE_INFINITY
@@ -50,7 +58,7 @@ export function watchHolds({ world, settings, client, service }: Watched): void 
     const at = decidedAt(settings, call)
     const hold = inForce.find(
       ({ name, selection, from, until }) =>
-        at > from && at < Math.min(until, endAskedAt(name)) && stops(selection, call),
+        at > from && at < Math.min(until, endAskedAt(name), unansweredEnd(name)) && stops(selection, call),
     )
     if (hold !== undefined)
       world.violate('13 hold', `${message.id} was sent ${at - hold.from} ms after ${hold.name}`)

@@ -4,7 +4,7 @@
  * every process, so each has the history of the whole fleet, and each could be the next judge.
  */
 import type { Window } from '@sluice/limits'
-import type { HeardVerdict, LongUse, SlotAsk, SlotGrant, SlotVerdict } from '../../ports/account-slots.ts'
+import type { HeardVerdict, SlotAsk, SlotGrant, SlotVerdict } from '../../ports/account-slots.ts'
 import type { AccountChange, AccountListener, AccountState, CountedCall } from '../../ports/accounts.ts'
 import type { Account, AccountRecord, SendResult, UseRecord } from '../../ports.ts'
 import type { AccountDetails, AccountPast, AccountReport } from '../../stages.ts'
@@ -15,7 +15,7 @@ import { AskPause } from './ask-pause.ts'
 import { FleetLongUse } from './fleet-long-use.ts'
 import type { FleetRounds } from './fleet-rounds.ts'
 import { FleetTokens } from './fleet-tokens.ts'
-import { verdictOf } from './fleet-verdict.ts'
+import { closedVerdict, verdictMsMax, verdictOf } from './fleet-verdict.ts'
 import { keptForCriticalMs, narrowestOf, placesOf } from './rate.ts'
 
 type Known = Pick<AccountRecord, 'blockedUntil' | 'outSince' | 'breaker' | 'use'>
@@ -201,7 +201,10 @@ export class FleetAccount implements AccountState {
       if (probe) this.abandonProbe()
       return []
     }
-    if (probe) this.isProbing = false
+    if (probe) {
+      this.isProbing = false
+      this.#probedUntil = now + verdictMsMax
+    }
     this.#rounds.report(this, now, result, tookMs, probe)
     if (result.outcome !== 'rate_limited') return []
     const retryAfter = parseRetryAfter(result.retryAfter, now, defaultBlockMs)
@@ -308,6 +311,8 @@ export class FleetAccount implements AccountState {
     this.#lacksCalls = grant.shortage === 'concurrency'
     this.#pause.heard(now, grant, ask.kept, slot, until)
     if (grant.tokens === 0) return
+    // The state has no open breaker: the verdict that closed it was lost with an earlier state.
+    if (this.isBroken && !grant.isProbe) this.hearVerdict(now, closedVerdict(this.index, this.#concurrency))
     const before = this.#tokens.inHand
     this.#tokens.give(grant, slot, until, isCritical)
     this.#rounds.held(this.#tokens.inHand - before, 0)
@@ -337,10 +342,6 @@ export class FleetAccount implements AccountState {
     this.isBlocked = this.blockedUntil > 0
     this.isJudged = this.isBroken || this.#core.isBroken
     this.long?.lost()
-  }
-
-  hearLong(now: number, long: LongUse): void {
-    this.long?.hear(now, long, this.#rounds.isJudge())
   }
 
   // ---- reports and record

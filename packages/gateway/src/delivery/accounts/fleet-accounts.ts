@@ -336,7 +336,7 @@ class FleetPool implements FleetRounds<FleetAccount> {
     this.#hearResults(answer, busy)
     for (const account of this.#accounts)
       if (answer.uses.length > 0) account.uses = this.#usesOf(account, answer.uses)
-    for (const long of answer.long) this.#accounts[long.account]?.hearLong(now, long)
+    for (const long of answer.long) this.#accounts[long.account]?.long?.hear(now, long, this.isJudge())
     if (this.#accounts.some(({ long }) => long?.needsFill === true)) this.#fill()
     if (this.#accounts.some(({ long }) => long?.toCover !== undefined)) this.#isUrgent = true
   }

@@ -1,5 +1,5 @@
 /** The verdict on an account by the results that one process has heard. Pure. */
-import type { SlotVerdict } from '../../ports/account-slots.ts'
+import type { HeardVerdict, SlotVerdict } from '../../ports/account-slots.ts'
 import type { PooledAccount } from './account.ts'
 
 /** Returns the verdict as it is told to all processes. */
@@ -15,3 +15,16 @@ export function verdictOf(judged: PooledAccount, now: number): Omit<SlotVerdict,
     risesFrom: Math.max(now, judged.blockedUntil),
   }
 }
+
+/** The verdict on a probe is heard so long after its result, or was lost, ms. */
+export const verdictMsMax = 5_000
+
+/** Returns that the breaker of an account is closed, and nothing else has changed. */
+export const closedVerdict = (account: number, concurrency: number): HeardVerdict => ({
+  account,
+  concurrency,
+  openUntil: 0,
+  coolDownMs: 0,
+  probedUntil: 0,
+  blockedUntil: 0,
+})

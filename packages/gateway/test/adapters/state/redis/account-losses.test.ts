@@ -8,7 +8,8 @@ import { engines } from './open.ts'
 
 for (const engine of engines)
   describe(`a probe on ${engine}`, needs(engine), () => {
-    it('stays the only one where the state is lost while it is under way', async () => {
+    /** A judge, a caller, and an account whose breaker opens by three failures. */
+    function open() {
       const rig = openAccountRig(engine, {
         windows: [],
         concurrencyMax: 10,
@@ -31,13 +32,22 @@ for (const engine of engines)
         }
         throw new Error('no token came')
       }
-      for (let calls = 0; calls < 3; calls += 1) {
-        const { takenAt } = await begin()
-        caller.judge(rig.now(), { outcome: 'failed', detail: '503' }, 1, false)
-        caller.end(takenAt)
+      /** Opens the breaker. */
+      async function fail(): Promise<void> {
+        for (let calls = 0; calls < 3; calls += 1) {
+          const { takenAt } = await begin()
+          caller.judge(rig.now(), { outcome: 'failed', detail: '503' }, 1, false)
+          caller.end(takenAt)
+        }
+        await rig.pass(500)
+        assert.ok(caller.isBroken && judge.isBroken)
       }
-      await rig.pass(500)
-      assert.ok(caller.isBroken && judge.isBroken)
+      return { rig, judge, caller, isFree, begin, fail }
+    }
+
+    it('stays the only one where the state is lost while it is under way', async () => {
+      const { rig, judge, caller, isFree, begin, fail } = open()
+      await fail()
       const probe = await begin()
       assert.ok(probe.probe)
       await rig.lose()
@@ -49,5 +59,20 @@ for (const engine of engines)
       caller.end(probe.takenAt)
       await rig.pass(500)
       assert.ok(!judge.isBroken, 'its result closes the breaker')
+    })
+
+    it('is not waited for by the process that made it, where the verdict that followed is lost', async () => {
+      const { rig, judge, caller, isFree, begin, fail } = open()
+      await fail()
+      const probe = await begin()
+      assert.ok(probe.probe)
+      caller.judge(rig.now(), { outcome: 'delivered' }, 1, true)
+      caller.end(probe.takenAt)
+      for (let waited = 0; judge.isBroken && waited < 1_000; waited += 1) await rig.pass(1)
+      assert.ok(caller.isBroken && !judge.isBroken, 'the judge alone has heard of it')
+      await rig.lose()
+      let waited = 0
+      for (; !isFree(caller) && waited < 10_000; waited += 5) await rig.pass(5)
+      assert.ok(waited < 10_000, 'its breaker stays open')
     })
   })
