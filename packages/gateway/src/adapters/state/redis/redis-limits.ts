@@ -147,6 +147,8 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
       (limits) => limits.fire(subject.key, id, rules, releaseOf(request)),
       token,
     )
+    // Limits that refuse it take out what they counted of an earlier try.
+    if (asked.answer?.fired !== true) recentlyFired?.forget(subject, id)
     if (asked.answer === undefined) return { fired: false, at: asked.heldAt! }
     const { fired, at } = asked.answer
     if (fired) recentlyFired?.note(request, at)
@@ -163,11 +165,12 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
     (operation: 'force' | 'recount'): LimitState['force'] =>
     async (requests) => {
       await Promise.all(
-        requests.map((request) =>
-          ask(operation, request, [], (limits) =>
+        requests.map(async (request) => {
+          const { answer } = await ask(operation, request, [], (limits) =>
             limits.force(request.subject.key, request.id, request.rules),
-          ),
-        ),
+          )
+          if (answer !== undefined) recentlyFired?.note(request, answer.at)
+        }),
       )
     }
 
@@ -187,7 +190,8 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
   /** Releases a slot; true where others wait for it, which are paused under the token. */
   async function release({ subject, id, unlessFired }: SlotRelease, token: string): Promise<boolean> {
     const call = { subject, token }
-    if (unlessFired === undefined) recentlyFired?.forget(subject, id)
+    const forget = (): void => recentlyFired?.forget(subject, id, unlessFired?.after)
+    forget()
     const { added } =
       unlessFired === undefined
         ? await calls.ask({ ...call, operation: 'cancel' }, (limits) => limits.cancel(subject.key, id))
@@ -196,6 +200,8 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
             // Without limits an id that counts is answered its instant.
             (limits) => limits.take(subject.key, [], { id }),
           )
+    // The answer of a firing that was under way has come before this one.
+    forget()
     return added[0] === 1
   }
 

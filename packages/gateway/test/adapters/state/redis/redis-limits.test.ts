@@ -5,7 +5,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { limit } from '@sluice/limits'
 import { needs } from '../../../../../../scripts/services/needs.ts'
 import { createMemoryRegistrations } from '../../../../src/adapters/state/redis/memory-registrations.ts'
-import { createRecentlyFired } from '../../../../src/adapters/state/redis/recently-fired.ts'
 import { exerciseLimits } from '../../../../src/conformance/limits.ts'
 import { exerciseLimitsRecord } from '../../../../src/conformance/limits-record.ts'
 import { RulesReplaced, SluiceError } from '../../../../src/errors.ts'
@@ -82,29 +81,6 @@ for (const engine of engines)
         assert.equal((await reserve(state, '2')).at, start + windowMs)
         assert.equal(reads.length, 2)
       })
-
-    it('fills a subject again with what this process has fired, though the record does not show its call yet', async (t) => {
-      const { openState, prefix, record, now } = openLimits(engine)
-      const clock = createVirtualClock(now())
-      const state = openState({ recentlyFired: createRecentlyFired(clock) })
-      const admin = await adminOf(t, engine)
-      const lose = () => admin.remove(`${prefix}{l/${ada.key}}`)
-      const start = now()
-      await state.fire([request('1')])
-      record.set(ada.key, {
-        entries: [{ id: '1', at: start - windowMs, fired: false, streams: ['all'] }],
-      })
-      await lose()
-      assert.equal((await reserve(state, '2')).at, start + windowMs)
-      await clock.runUntil(start + 5 * second)
-      await lose()
-      assert.equal((await reserve(state, '3')).at, start, 'the record is complete by then')
-
-      await state.fire([request('4')])
-      await state.resume(await state.cancel([{ subject: ada, id: '4' }]))
-      await lose()
-      assert.equal((await reserve(state, '5')).at, start, 'it was released')
-    })
 
     it('knows a recipient without notifications, who is read once', async () => {
       const { state, reads } = openLimits(engine)
