@@ -10,8 +10,8 @@
 --
 -- ARGV[7]  JSON: d members that have gone; of a fill g the generation, and w the use of each member; else m the member,
 --          s the number of this word, o its own use, b bounds, r requests in their order, a the places and bytes that it
---          would have ahead, which it gets up to half the bounds. A room in which a member stands that has gone is
---          unknown, for what it had taken is on record or is lost
+--          would have ahead, which it gets up to half the bounds. A room in which a member stands that has gone, or of
+--          whose end it does not know, is unknown, for what that had taken is on record or is lost
 -- ARGV[8]  a token that no other claim has; of a fill the token of the claim that it fills
 -- ARGV[9]  the least generation that the record accepts, as the caller knows it; not of a fill
 -- returns  'clock'; 'late' behind a later word, of a member that has gone, and of a fill whose claim is no more;
@@ -29,10 +29,17 @@ local function noteGone()
   for _, gone in ipairs(given.d) do call('HSET', key, 'x' .. gone, now) end
 end
 
+-- Forgets the uses. Which members have gone stays: processes that know of different ones would fill it in turn, for ever.
+local function clear()
+  for _, field in ipairs(call('HKEYS', key)) do
+    if string.sub(field, 1, 1) ~= 'x' then call('HDEL', key, field) end
+  end
+end
+
 if operation == 'fill' then
   -- The record of a claim that was lost since, or has lapsed, may lack what was taken behind it.
   if call('HGET', key, 'c') ~= token then return 'late' end
-  call('UNLINK', key)
+  clear()
   call('HSET', key, 'h', cmsgpack.pack({ incarnation, given.g }))
   for _, each in ipairs(given.w) do
     call('HSET', key, 'w' .. each[1], cmsgpack.pack({ 0, each[2], each[3], each[4], now }))
@@ -42,14 +49,15 @@ if operation == 'fill' then
   return { 'ok', given.g }
 end
 
+-- A member that has gone may have changed the record behind the last fill, and have said nothing of it here.
 for _, gone in ipairs(given.d) do
-  if known and call('HEXISTS', key, 'w' .. gone) == 1 then known = nil end
+  if known and (call('HEXISTS', key, 'w' .. gone) == 1 or call('HEXISTS', key, 'x' .. gone) == 0) then known = nil end
 end
 
 if not known then
   local filling = call('HGET', key, 'r')
   if filling and filling + 0 > now and filling + 0 <= now + fillMs then return { '?', 0 } end
-  call('UNLINK', key)
+  clear()
   call('HSET', key, 'r', now + fillMs, 'c', token)
   call('PEXPIRE', key, fillMs)
   return { '?', 1 }

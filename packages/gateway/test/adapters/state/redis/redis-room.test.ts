@@ -214,6 +214,33 @@ for (const engine of engines)
       assert.equal(record.generation, 2)
     })
 
+    it('is filled anew for a process that has changed the record, said nothing of it, and was found dead', async () => {
+      const prefix = newPrefix()
+      const record = createRecord()
+      const bounds: TenantBounds = { queueMax: 10, waitingMax: 10, bytesMax: 1_000 }
+      const [dead, known] = Array.from({ length: 2 }, () => open(engine, prefix, record))
+      record.members.set('0', { queue: 3, waiting: 0, bytes: 0 })
+      assert.ok('giveBack' in (await known!.take('acme', queueOf(1), bounds)))
+      // It has ended one that another process had accepted.
+      record.members.set(dead!.member, { queue: -1, waiting: 0, bytes: 0 })
+      known!.noteGone([dead!.member])
+      assert.ok('giveBack' in (await known!.take('acme', queueOf(7), bounds)))
+      assert.deepEqual(await known!.take('acme', queueOf(1), bounds), { full: 'queue', used: 10 })
+    })
+
+    it('is not filled for ever by processes that know of different ones that have gone', async () => {
+      const prefix = newPrefix()
+      const record = createRecord()
+      const bounds: TenantBounds = { queueMax: 10, waitingMax: 10, bytesMax: 1_000 }
+      const [one, two] = Array.from({ length: 2 }, () => open(engine, prefix, record))
+      one!.noteGone(['g1', 'g2'])
+      two!.noteGone(['g3'])
+      for (let times = 0; times < 3; times += 1)
+        for (const each of [one!, two!])
+          assert.ok('giveBack' in (await each.take('acme', queueOf(1), bounds)))
+      assert.equal(record.generation, 2)
+    })
+
     it('does not count what a process says that was found dead before, for those that joined after its death', async () => {
       const prefix = newPrefix()
       const record = createRecord()
