@@ -3,6 +3,7 @@
  * queues live there; this process keeps none of them, but the instant at which it has to ask for entries that moved up. A
  * lost queue is filled from the record under the next generation of its tenant.
  */
+import { randomBytes } from 'node:crypto'
 import type { Window } from '@sluice/limits'
 import type {
   Promote,
@@ -76,6 +77,8 @@ export interface RedisThrottle extends ThrottleState {
 
 export function createRedisThrottle(options: RedisThrottleOptions): RedisThrottle {
   const { redis, record, clock, ratesOf, marginMs, onError } = options
+  /** Names this process among those that decide the same notification at once: all names are of one length. */
+  const own = randomBytes(6).toString('base64url')
   /** The next promotion of each tenant that has one, as far as this process has heard, with its timer. */
   const promotions = new Map<string, { readonly at: number; readonly disarm: () => void }>()
   const working = new Set<Promise<void>>()
@@ -129,7 +132,7 @@ export function createRedisThrottle(options: RedisThrottleOptions): RedisThrottl
 
   /** Asks for what may let entries move up, and hears when the next one is to be promoted. */
   async function change(tenant: string, operation: string, rows: readonly unknown[]): Promise<TenantAnswer> {
-    const answer = await ask(tenant, operation, { r: rows })
+    const answer = await ask(tenant, operation, { o: own, r: rows })
     arm(tenant, Number(answer.rest[1]))
     return answer
   }
@@ -190,6 +193,7 @@ export function createRedisThrottle(options: RedisThrottleOptions): RedisThrottl
     async pass(tenant, requests): Promise<ThrottlePassed | undefined> {
       if (!isLimited(tenant)) return undefined
       const { generation, rest } = await ask(tenant, 'pass', {
+        o: own,
         r: requests.map(({ id, module, expiresAt = -1, isCritical = false }) => [
           id,
           module,

@@ -49,6 +49,7 @@ local function turn(name, id)
   end
   local t = at(module.places, rank)
   if t > now then
+    -- Its turn is taken of what the record says: nobody takes it back any more.
     setEntry(module, id, arrival, t)
     return 0, t
   end
@@ -93,6 +94,17 @@ local function leave(name, id, isCounted)
   if hasCome then left = min(left, freed) else moveUp(freed) end
 end
 
+-- Takes an entry back, unless another process has decided it too, or it is on record.
+local function release(name, id)
+  local module = moduleOf(name)
+  local arrival, due, _, owners = entryOf(module, id)
+  if not arrival then return end
+  local from, to = string.find(owners, own, 1, true)
+  if not from then return end
+  local others = string.sub(owners, 1, from - 1) .. string.sub(owners, to + 1)
+  if others == '' then leave(name, id, false) else setEntry(module, id, arrival, due, others) end
+end
+
 local function uncount(name, t)
   local module = moduleOf(name)
   if module and take(module, t) then left = min(left, t) end
@@ -118,8 +130,8 @@ end
 
 local function entryAt(module, rank)
   local id = idOf(module, at(module.ids, rank))
-  local arrival, due = entryOf(module, id)
-  return id, arrival, at(module.places, rank), due
+  local arrival, due, _, owners = entryOf(module, id)
+  return id, arrival, at(module.places, rank), due, owners
 end
 
 -- The next instant at which an entry is to be promoted; 0 where there is none: see promotions.ts.
@@ -147,9 +159,9 @@ local function takePromoted()
   for _, number in ipairs(head.waiting) do
     local module, rank = moduleAt(number), 1
     while rank <= module.ids.length and at(module.places, rank) <= now do
-      local id, arrival, place, due = entryAt(module, rank)
+      local id, arrival, place, due, owners = entryAt(module, rank)
       if place < due then
-        setEntry(module, id, arrival, place)
+        setEntry(module, id, arrival, place, owners)
         ids[#ids + 1] = id
       end
       rank = rank + 1
@@ -286,7 +298,7 @@ elseif operation == 'take back' then
   -- Places of another generation are gone, and what was counted there may be an entry of somebody else.
   for _, request in ipairs(given.r) do
     if request[5] == generation then
-      if request[4] == 1 then leave(request[2], request[1]) else uncount(request[2], request[3]) end
+      if request[4] == 1 then release(request[2], request[1]) else uncount(request[2], request[3]) end
     end
   end
 elseif operation == 'promoted' then

@@ -7,17 +7,20 @@
 --   t, l<n>     sorted lists: instants of passed and waiting entries of the tenant, and of the module n
 --   a<n>, p<n>  sorted lists: arrival numbers of the waiting entries of the module n, and their places: the k-th entry
 --               has the k-th place
---   i<n>:<id>   arrival number, and the due time on record, of a waiting entry; n<n>:<arrival> its id
+--   i<n>:<id>   arrival number, and the due time on record, of a waiting entry, and the processes that may yet take it
+--               back, each with a space behind it; none of an entry that is known to be on record
+--   n<n>:<a>    the id of the entry with the arrival number a
 --   d<n>:<id>   place of an entry that had its turn within the last seconds; D their order
 --   r, c        until when a caller fills this value, and the token of its claim
 --
--- ARGV[7]  JSON: t, m windows of the tenant and of each module as [max, ms], ms with the margin; what the operation needs
+-- ARGV[7]  JSON: t, m windows of the tenant and of each module as [max, ms], ms with the margin; o the process that
+--          decides a notification or takes it back; what else the operation needs
 -- ARGV[8]  a token that no other claim has; of a fill the token of the claim that it fills
 -- ARGV[9]  the least generation that the record accepts, as the caller knows it; not of a fill
 -- returns  'clock'; {'late'} of a fill whose claim is no more; {'?', 1 where the caller is to fill the value}; else
 --          {'ok', generation, …}
 local given, token, leastGeneration = cjson.decode(ARGV[7]), ARGV[8], (ARGV[9] or 0) + 0
-local tenantWindows, moduleWindows = given.t, given.m
+local tenantWindows, moduleWindows, own = given.t, given.m, (given.o or '') .. ' '
 -- An entry of nobody, whose acceptance failed or whose process died, is dropped so long behind its place, ms.
 local abandonedMs = 3600000
 -- So long, and so many of them, a turn is answered once more as it was: its answer may have been lost.
@@ -161,17 +164,17 @@ local function entryOf(module, id)
   local packed = module and call('HGET', key, 'i' .. module.number .. ':' .. id)
   if not packed then return end
   local arrival, due = unpack('>I6I6', packed)
-  return arrival, due, countUntil(module.ids, arrival)
+  return arrival, due, countUntil(module.ids, arrival), string.sub(packed, 13)
 end
 
-local function setEntry(module, id, arrival, due)
-  call('HSET', key, 'i' .. module.number .. ':' .. id, pack('>I6I6', arrival, due))
+local function setEntry(module, id, arrival, due, owners)
+  call('HSET', key, 'i' .. module.number .. ':' .. id, pack('>I6I6', arrival, due) .. (owners or ''))
 end
 
-local function stand(module, id, arrival, due)
+local function stand(module, id, arrival, due, owners)
   if module.ids.length == 0 then table.insert(head.waiting, module.number) end
   insert(module.ids, arrival)
-  setEntry(module, id, arrival, due)
+  setEntry(module, id, arrival, due, owners)
   call('HSET', key, 'n' .. module.number .. ':' .. arrival, id)
 end
 
@@ -213,12 +216,16 @@ local function join(name, id, expiresAt)
   local module = moduleOf(name, true)
   forget(module.log, now - head.keptMs)
   dropAbandoned(module)
-  local _, _, rank = entryOf(module, id)
-  if rank then return at(module.places, rank), 1, 0 end
+  local arrival, due, rank, owners = entryOf(module, id)
+  if rank then
+    -- Another process decides the same notification, or has decided it: each takes back only for itself.
+    if owners ~= '' and not string.find(owners, own, 1, true) then setEntry(module, id, arrival, due, owners .. own) end
+    return at(module.places, rank), 1, 0
+  end
   local t, waits, isTenant = placeOf(module, now)
   put(module, t)
   if waits == 1 then
-    stand(module, id, nextArrival(), min(t, expiresAt or never))
+    stand(module, id, nextArrival(), min(t, expiresAt or never), own)
     insert(module.places, t)
   end
   return t, waits, isTenant

@@ -69,6 +69,43 @@ for (const engine of engines)
       assert.deepEqual([turn!.passed, turn!.at], [true, rest!.places[1]!.at])
     })
 
+    it('keeps the place of a notification that two processes decide at once until neither needs it', async () => {
+      const { state, openState } = open(engine, { tenant: [parseWindow('1/10s')], module: [], marginMs })
+      const other = openState()
+      const [, waiting] = ['a', 'b'].map((id) => ({ id, module: 'shop' }))
+      await state.pass('acme', [{ id: 'a', module: 'shop' }])
+      const [first] = (await state.pass('acme', [waiting!]))!.places
+      const [repeated] = (await other.pass('acme', [waiting!]))!.places
+      assert.equal(repeated!.at, first!.at)
+      await other.takeBack('acme', [{ ...waiting!, place: repeated! }])
+      assert.equal(await state.placeOf('acme', waiting!), first!.at)
+      await other.takeBack('acme', [{ ...waiting!, place: repeated! }])
+      assert.equal(await state.placeOf('acme', waiting!), first!.at, 'the same answer may come twice')
+      await other.pass('acme', [waiting!])
+      await state.takeBack('acme', [{ ...waiting!, place: first! }])
+      assert.equal(await state.placeOf('acme', waiting!), first!.at)
+      await other.takeBack('acme', [{ ...waiting!, place: repeated! }])
+      assert.equal(await state.placeOf('acme', waiting!), undefined)
+    })
+
+    it('keeps the place of a notification that is on record, whoever decides it once more', async () => {
+      const { state, openState, until } = open(engine, {
+        tenant: [parseWindow('1/10s')],
+        module: [],
+        marginMs,
+      })
+      const other = openState()
+      const [, waiting] = ['a', 'b'].map((id) => ({ id, module: 'shop' }))
+      await state.pass('acme', [{ id: 'a', module: 'shop' }])
+      const [place] = (await state.pass('acme', [waiting!]))!.places
+      await until(1_000_000 + second)
+      assert.equal((await state.turn('acme', [waiting!]))[0]!.passed, false)
+      const [repeated] = (await other.pass('acme', [waiting!]))!.places
+      await other.takeBack('acme', [{ ...waiting!, place: repeated! }])
+      await state.takeBack('acme', [{ ...waiting!, place: place! }])
+      assert.equal(await state.placeOf('acme', waiting!), place!.at)
+    })
+
     it('are filled again when the record has a later generation, of a filler that was overtaken', async () => {
       const { state, openState, record } = open(engine, {
         tenant: [parseWindow('3/10s')],

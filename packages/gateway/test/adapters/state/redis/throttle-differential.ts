@@ -60,14 +60,18 @@ export async function compareThrottles(options: DifferentialOptions): Promise<nu
   for (const state of fleet) await state.start(hear(promoted.redis))
   await memory.start(hear(promoted.memory))
   const everPromoted = new Set<string>()
-  const recent: { request: ThrottleRequest; place: ThrottlePlace }[] = []
+  const recent: { request: ThrottleRequest; place: ThrottlePlace; by: ThrottleState }[] = []
   const turned: { request: ThrottleRequest; at: number; turnedAt: number }[] = []
   let serial = 0
 
-  /** Asks both sides the same, and compares the answers. */
-  async function both<T>(name: string, question: (state: ThrottleState) => T | Promise<T>): Promise<T> {
+  /** Asks both sides the same, any process of the fleet unless one is given, and compares the answers. */
+  async function both<T>(
+    name: string,
+    question: (state: ThrottleState) => T | Promise<T>,
+    by: ThrottleState = random.pick(fleet),
+  ): Promise<T> {
     const expected = await question(memory)
-    const answer = await answered(name, question(random.pick(fleet)))
+    const answer = await answered(name, question(by))
     assert.deepEqual(plain(answer), plain(expected), `${name}, seed ${seed}`)
     return answer
   }
@@ -104,22 +108,22 @@ export async function compareThrottles(options: DifferentialOptions): Promise<nu
         isCritical: random.once(12),
       }
     })
-    const passed = await both('pass', (state) => state.pass(tenant, requests))
+    const by = random.pick(fleet)
+    const passed = await both('pass', (state) => state.pass(tenant, requests), by)
     for (const [index, place] of passed!.places.entries()) {
       accept(requests[index]!, place)
-      recent.push({ request: requests[index]!, place })
+      recent.push({ request: requests[index]!, place, by })
     }
     recent.splice(0, recent.length - 12)
   }
 
   async function takeBack(): Promise<void> {
-    const last = recent.splice(-random.between(1, 4))
-    await both('take back', (state) =>
-      state.takeBack(
-        tenant,
-        last.map(({ request, place }) => ({ ...request, place })),
-      ),
-    )
+    // A process takes back only entries of its own.
+    const by = recent.at(-1)?.by ?? fleet[0]!
+    const own = recent.length - 1 - recent.findLastIndex((each) => each.by !== by)
+    const last = recent.splice(-Math.max(1, Math.min(own, random.between(1, 4))))
+    const entries = last.map(({ request, place }) => ({ ...request, place }))
+    await both('take back', (state) => state.takeBack(tenant, entries), by)
     for (const { request } of last) {
       record.passed.delete(request.id)
       record.waits.delete(request.id)
