@@ -157,6 +157,21 @@ export function exerciseThrottle(
         )
       })
 
+      it('leaves the others their places when a turn is asked of an entry that has left', async () => {
+        const { state } = await open(perTenant('1/10s'))
+        const [first, ended, behind, last] = some(4)
+        const { places } = await pass(state, [first!, ended!, behind!, last!])
+        await state.leave('acme', [ended!])
+        const [turn] = await state.turn('acme', [ended!])
+        assert.equal(turn!.passed, false)
+        const left = () => Promise.all([ended!, behind!, last!].map((each) => state.placeOf('acme', each)))
+        assert.deepEqual(await left(), [undefined, places[1]!.at, places[2]!.at])
+        await state.leave('acme', [ended!])
+        assert.deepEqual(await left(), [undefined, places[1]!.at, places[2]!.at])
+        const [again] = (await pass(state, [ended!])).places
+        assert.deepEqual([again!.at, again!.waits], [places[3]!.at, true], 'it may come again')
+      })
+
       it('gives an entry that had its turn the same turn again', async () => {
         const { state, until } = await open(perTenant('1/10s'))
         const [, waiting] = some(2)

@@ -1,8 +1,14 @@
 -- The operations of the throttle queues: the answers of ports/tenants.ts, made of throttle-queue.lua.
--- Remembers a turn, so that it may be repeated.
+-- Stands for the turn of an entry that has left.
+local gone = 0
+
+-- Remembers a turn, so that it may be repeated, or that an entry is gone.
 local function rememberTurn(module, id, t)
   local order, field = call('HGET', key, 'D'), 'd' .. module.number .. ':' .. id
   local turned = order and cmsgpack.unpack(order) or {}
+  for index = #turned, 1, -1 do
+    if turned[index][2] == field then table.remove(turned, index) end
+  end
   turned[#turned + 1] = { now, field }
   while turned[1][1] < now - repeatedMs or #turned > repeatedMax do
     call('HDEL', key, turned[1][2])
@@ -11,7 +17,7 @@ local function rememberTurn(module, id, t)
   call('HSET', key, field, pack('>I6', t), 'D', cmsgpack.pack(turned))
 end
 
--- Forgets a turn that is put back. Left in the order, it would end the memory of the next turn of the same entry.
+-- Forgets a turn that is put back.
 local function forgetTurn(module, id)
   local field = 'd' .. module.number .. ':' .. id
   local turned = cmsgpack.unpack(call('HGET', key, 'D'))
@@ -33,7 +39,13 @@ local function turn(name, id)
   local arrival, _, rank = entryOf(module, id)
   if not arrival then
     local turnedAt = turnedOf(module, id)
-    if turnedAt then return 1, turnedAt end
+    if turnedAt == gone then
+      -- A process that does not know yet that the entry has ended: in a queue it would take a place from all others.
+      local t, waits = placeOf(module, now)
+      if waits == 1 then return 0, max(t, now + 1) end
+    elseif turnedAt then
+      return 1, turnedAt
+    end
     -- An entry that nothing is known of counts now if it is admitted; else it stands before all others.
     if earliest(module, now) == now then
       put(module, now)
@@ -293,7 +305,10 @@ elseif operation == 'back' then
     if not request[4] or request[4] == generation then putBack(request[2], request[1], request[3]) end
   end
 elseif operation == 'leave' then
-  for _, request in ipairs(given.r) do leave(request[2], request[1], request[3] == 1) end
+  for _, request in ipairs(given.r) do
+    leave(request[2], request[1], request[3] == 1)
+    rememberTurn(moduleOf(request[2], true), request[1], gone)
+  end
 elseif operation == 'take back' then
   -- Places of another generation are gone, and what was counted there may be an entry of somebody else.
   for _, request in ipairs(given.r) do
