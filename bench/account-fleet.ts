@@ -199,6 +199,7 @@ async function cost(): Promise<Line> {
       // 20 a slot and account are 1,000/s; a fourth of them for each process.
       asks: roster.names.map((_, account) => ({ account, want: 5, kept: 0, busy: 0, late: 0, back: [] })),
       verdicts: [],
+      remembered: [],
       blocks: [],
       abandoned: [],
       probing: [],

@@ -77,6 +77,8 @@ export interface SlotQuestion {
   readonly withUses: boolean
   readonly asks: readonly SlotAsk[]
   readonly verdicts: readonly SlotVerdict[]
+  /** Open breakers of a state that was lost, told by any process: the judge may have died. A verdict of the judge counts. */
+  readonly remembered: readonly SlotVerdict[]
   /** Ends of blocks by account: account, instant. The latest counts. */
   readonly blocks: readonly (readonly [account: number, until: number])[]
   /** Accounts whose probe was not made. */

@@ -311,8 +311,6 @@ export class FleetAccount implements AccountState {
     this.#lacksCalls = grant.shortage === 'concurrency'
     this.#pause.heard(now, grant, ask.kept, slot, until)
     if (grant.tokens === 0) return
-    // The state has no open breaker: the verdict that closed it was lost with an earlier state.
-    if (this.isBroken && !grant.isProbe) this.hearVerdict(now, closedVerdict(this.index, this.#concurrency))
     const before = this.#tokens.inHand
     this.#tokens.give(grant, slot, until, isCritical)
     this.#rounds.held(this.#tokens.inHand - before, 0)
@@ -336,11 +334,13 @@ export class FleetAccount implements AccountState {
   }
 
   /** Hears that nothing is known of this process any more, or of anything. */
-  forgotten(isAll: boolean): void {
+  forgotten(now: number, isAll: boolean): void {
     this.#told = 0
     if (!isAll) return
     this.isBlocked = this.blockedUntil > 0
-    this.isJudged = this.isBroken || this.#core.isBroken
+    this.isJudged = this.#core.isBroken
+    // The results closed its breaker; the verdict that said so was lost.
+    if (this.isBroken && !this.isJudged) this.hearVerdict(now, closedVerdict(this.index, this.#concurrency))
     this.long?.lost()
   }
 

@@ -232,7 +232,8 @@ class FleetPool implements FleetRounds<FleetAccount> {
     const asks = this.#asks(now)
     const results = this.#results
     this.#results = []
-    const judged = this.#accounts.filter((account) => account.isJudged && this.isJudge())
+    const judged = this.#accounts.filter((account) => account.isJudged)
+    const verdicts = judged.map((account) => account.verdict(now))
     const blocked = this.#accounts.filter(({ isBlocked }) => isBlocked)
     const abandoned = this.#accounts.filter(({ hasAbandoned }) => hasAbandoned)
     const fills = [...this.#fills]
@@ -254,7 +255,8 @@ class FleetPool implements FleetRounds<FleetAccount> {
       results: results.length === 0 ? undefined : JSON.stringify(results),
       withUses: asks.every(({ ask }) => ask.want === 0) || this.isJudge(),
       asks: asks.map(({ ask }) => ask),
-      verdicts: judged.map((account) => account.verdict(now)),
+      verdicts: this.isJudge() ? verdicts : [],
+      remembered: this.isJudge() ? [] : verdicts,
       blocks: blocked.map(({ index, blockedUntil }) => [index, blockedUntil]),
       abandoned: abandoned.map(({ index }) => index),
       probing: this.#accounts.filter(({ isProbing }) => isProbing).map(({ index }) => index),
@@ -315,7 +317,7 @@ class FleetPool implements FleetRounds<FleetAccount> {
     this.#bornAt = answer.bornAt
     if (isBorn || answer.isNewMember) {
       for (const account of this.#accounts) {
-        account.forgotten(isBorn)
+        account.forgotten(now, isBorn)
         this.#telling.add(account)
       }
       this.#isUrgent = true

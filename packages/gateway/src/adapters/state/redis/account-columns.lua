@@ -22,7 +22,8 @@
 --
 -- ARGV[7]  JSON: d width of a slot, m member, k how long a silent member's calls count, o roster id, O roster or nil, n birth that this member knows,
 --          v, s number of the last verdict and of the last results that this member knows, r results or nil, f 1 for uses,
---          u verdicts of the judge {place, openUntil, concurrency, share, since, detail}, b blocks {place, until},
+--          u verdicts of the judge {place, openUntil, concurrency, share, since, detail}, z those that a process remembers of
+--          a state that was lost, b blocks {place, until},
 --          w how long nothing is granted after a birth at least, p how long a probe is waited for, ms,
 --          x places of probes that were not made, y of those under way, c {place, covered}, F fills {place, instant, count, …},
 --          q of each account: place, want, calls under way and tokens in hand; e of those in q that have more to tell: number

@@ -85,10 +85,16 @@ for _, block in ipairs(given.b or {}) do
   local known = verdictOf[place]
   if block[2] > now and (not known or known[3] < block[2]) then judged(place)[3] = block[2] end
 end
-for _, each in ipairs(given.u or {}) do
+local function judge(each)
   local verdict = judged(placeOf(each[1]))
   if verdict[4] ~= each[2] then verdict[5], verdict[6] = 0, '' end
   verdict[4], verdict[7], verdict[8], verdict[9], verdict[10] = each[2], each[3], each[4], each[5], each[6]
+end
+for _, each in ipairs(given.u or {}) do judge(each) end
+for _, each in ipairs(given.z or {}) do
+  local verdict = verdictOf[placeOf(each[1])]
+  -- No judge has spoken since the state was lost: a block alone has no detail.
+  if each[2] > 0 and (not verdict or verdict[10] == '') then judge(each) end
 end
 for _, index in ipairs(given.x or {}) do
   local verdict = verdictOf[placeOf(index)]

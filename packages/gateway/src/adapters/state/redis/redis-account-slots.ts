@@ -2,7 +2,13 @@
  * The accounts of a fleet in Redis (ports/account-slots.ts): a pool is one hash, a question one call of a script. The script
  * knows the roster of a process by its name; it asks for the roster where it does not.
  */
-import type { AccountSlots, HeardVerdict, SlotAnswer, SlotQuestion } from '../../../ports/account-slots.ts'
+import type {
+  AccountSlots,
+  HeardVerdict,
+  SlotAnswer,
+  SlotQuestion,
+  SlotVerdict,
+} from '../../../ports/account-slots.ts'
 import { unavailable } from './redis-answers.ts'
 import type { RedisState } from './redis-state.ts'
 import { accountsScript } from './scripts.ts'
@@ -42,7 +48,7 @@ export function createRedisAccountSlots({ redis }: { readonly redis: RedisState 
 }
 
 function write(question: SlotQuestion, withRoster: boolean): string {
-  const { roster, asks, verdicts, blocks, abandoned, probing, covered, fills } = question
+  const { roster, asks, verdicts, remembered, blocks, abandoned, probing, covered, fills } = question
   const counted = (rows: readonly (readonly number[])[]) =>
     rows.length === 0 ? undefined : rows.map(([account, ...rest]) => [account! + 1, ...rest])
   const more = asks.flatMap(({ kept, late, back }, index) =>
@@ -76,14 +82,8 @@ function write(question: SlotQuestion, withRoster: boolean): string {
     f: question.withUses ? 1 : undefined,
     q: asks.flatMap(({ account, want, busy }) => [account + 1, want, busy]),
     e: more.length === 0 ? undefined : more,
-    u: verdicts.map(({ account, openUntil, coolDownMs, concurrency, share, risesFrom }) => [
-      account + 1,
-      openUntil,
-      concurrency,
-      share,
-      risesFrom,
-      String(coolDownMs),
-    ]),
+    u: verdicts.map(rowOf),
+    z: remembered.length === 0 ? undefined : remembered.map(rowOf),
     b: counted(blocks),
     x: abandoned.map((account) => account + 1),
     y: probing.length === 0 ? undefined : probing.map((account) => account + 1),
@@ -91,6 +91,9 @@ function write(question: SlotQuestion, withRoster: boolean): string {
     F: counted(fills),
   })
 }
+
+const rowOf = ({ account, openUntil, coolDownMs, concurrency, share, risesFrom }: SlotVerdict) =>
+  [account + 1, openUntil, concurrency, share, risesFrom, String(coolDownMs)] as const
 
 /** Most pools have accounts of one kind. */
 const onceIfEqual = (values: readonly number[]): readonly number[] | number =>

@@ -61,6 +61,22 @@ for (const engine of engines)
       assert.ok(!judge.isBroken, 'its result closes the breaker')
     })
 
+    it('is not made before its time by those who outlive the judge, where the state is lost', async () => {
+      const { rig, judge, caller, isFree, fail } = open()
+      await fail()
+      rig.kill(judge)
+      await rig.lose()
+      const opened = rig.now()
+      for (; !isFree(caller) && rig.now() < opened + 10_000; ) await rig.pass(5)
+      assert.ok(isFree(caller), 'it is made')
+      const takenAt = caller.take(rig.now())
+      assert.ok(caller.beginProbe(), 'a call that is no probe while the breaker is open')
+      await rig.pass(2_000)
+      assert.ok(!isFree(caller), 'a second one')
+      caller.abandonProbe()
+      caller.undo(takenAt)
+    })
+
     it('is not waited for by the process that made it, where the verdict that followed is lost', async () => {
       const { rig, judge, caller, isFree, begin, fail } = open()
       await fail()
