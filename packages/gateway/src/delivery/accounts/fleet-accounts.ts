@@ -15,7 +15,7 @@ import type { Clock, SendResult, UseRecord } from '../../ports.ts'
 import type { AccountOptions, AccountPolicy } from './account.ts'
 import { FleetAccount } from './fleet-account.ts'
 import { slotMs } from './fleet-long-use.ts'
-import { judgedPartOf, type Reported } from './fleet-results.ts'
+import { judgedPartOf, keepResult, type Reported } from './fleet-results.ts'
 import { rosterOf } from './fleet-roster.ts'
 import type { FleetRounds } from './fleet-rounds.ts'
 
@@ -57,8 +57,6 @@ const livelyMs = 500
 const coldMs = 2 * idleMs + 100
 /** After a question without an answer nothing is asked for so long, ms. */
 const pauseMs = 50
-/** Results that wait to be told, at most: those of calls while the shared state is away. The oldest go first. */
-const resultsMax = 2_000
 /** Tokens that are asked for at first, and at most. */
 const demandMin = 2
 const demandMax = 8_192
@@ -93,6 +91,7 @@ class FleetPool implements FleetRounds<FleetAccount> {
   #lastResults = 0
   /** The instant of the last question that told of results or verdicts, or whose answer did. */
   #newsAt = 0
+  #probedAt = 0
   /** Tokens to ask for, of all accounts: more while all are used, fewer when some are not. */
   #demand = demandMin
   #inHand = 0
@@ -161,8 +160,9 @@ class FleetPool implements FleetRounds<FleetAccount> {
   }
 
   report(account: FleetAccount, at: number, result: SendResult, tookMs: number, probe: boolean): void {
-    if (this.#results.length === resultsMax) this.#results.shift()
-    this.#results.push([account.account.id, at, Math.round(tookMs), probe ? 1 : 0, judgedPartOf(result)])
+    const { id } = account.account
+    keepResult(this.#results, [id, at, Math.round(tookMs), probe ? 1 : 0, judgedPartOf(result)])
+    if (probe) this.#probedAt = at
     if (result.outcome === 'delivered' && !probe) this.#arm()
     else this.#askSoon()
   }
@@ -219,6 +219,8 @@ class FleetPool implements FleetRounds<FleetAccount> {
   #pauseMs(now: number): number {
     // A probe may be under way anywhere, and calls go elsewhere meanwhile.
     const isLively = now - this.#newsAt < livelyMs || this.#accounts.some(({ isBroken }) => isBroken)
+    // The judge has the result of the probe by now, and calls may wait for the verdict here.
+    if (now - this.#probedAt < idleMs) return judgeMs
     // Calls in long windows wait until the judge has heard of the calls before them, and has covered more on record.
     if (this.isJudge()) return isLively || this.#accounts.some(({ long }) => long) ? judgeMs : idleMs
     // After a loss tokens are granted when `coldMs` have passed: calls and blocks are told again before that.

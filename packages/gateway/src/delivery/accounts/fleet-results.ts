@@ -10,6 +10,15 @@ export type Reported = readonly [
   result: SendResult,
 ]
 
+/** Results that wait to be told, at most: those of calls while the shared state is away. */
+const resultsMax = 2_000
+
+/** Adds a result to those that wait to be told. The oldest go first. */
+export function keepResult(results: Reported[], result: Reported): void {
+  if (results.length === resultsMax) results.shift()
+  results.push(result)
+}
+
 /** The part of a result by which an account is judged. */
 export function judgedPartOf(result: SendResult): SendResult {
   switch (result.outcome) {

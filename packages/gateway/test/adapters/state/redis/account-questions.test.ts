@@ -63,6 +63,35 @@ describe('the questions of several processes', needs('redis'), () => {
     assert.ok(broken >= 38 && others >= 8, `${broken} and ${others} questions while the breaker is open`)
   })
 
+  it('soon bring the verdict on a probe to the process that made it', async () => {
+    const rig = openAccountRig('redis', {
+      windows: [],
+      concurrencyMax: 10,
+      breaker: { inARow: 1, coolDownMs: 1_000, coolDownMaxMs: 1_000 },
+    })
+    const [judge, caller] = [rig.join(), rig.join()]
+    for (const state of [judge, caller]) state.listen({ tokens: () => {}, verdicts: () => {} })
+    async function call(result: SendResult): Promise<void> {
+      for (let tries = 0; tries < 3_000; tries += 1) {
+        const at = caller.freeAt(rig.now(), 0, false)
+        if (at !== undefined && at <= rig.now()) break
+        await rig.pass(1)
+      }
+      const takenAt = caller.take(rig.now())
+      const isProbe = caller.beginProbe()
+      caller.answered({ takenAt, leftAt: undefined }, rig.now(), result)
+      caller.judge(rig.now(), result, 1, isProbe)
+      caller.end(takenAt)
+    }
+    await call({ outcome: 'failed', detail: '503' })
+    await rig.pass(500)
+    assert.ok(caller.isBroken)
+    await call({ outcome: 'delivered' })
+    // 20 ms until it is told, 50 ms until the judge asks, and 50 ms until this process asks again.
+    await rig.pass(125)
+    assert.ok(!caller.isBroken, 'calls wait for the verdict')
+  })
+
   it('of the judge are many where calls in long windows wait for its record', async () => {
     const rig = openAccountRig('redis', {
       windows: [{ max: 1_000, windowMs: 3_600_000, text: '1000/h' }],
