@@ -337,7 +337,7 @@ export function exerciseStoreMembers(name: string, open: () => Promise<StoreFlee
           return given.outdated?.has(one!.id) === true
         }
         const erasedWith = async (category: string): Promise<StoredRecipient> => {
-          const { version = 0 } = (await b.store.recipient('acme', id)) ?? {}
+          const { left = 0, version = left } = (await b.store.recipient('acme', id)) ?? {}
           await must(b.store, { recipients: [{ ...recipient, id, optOuts: [{ category }], version }] })
           await b.store.beginErasure('acme', id)
           return (await a.store.recipient('acme', id))!
@@ -349,8 +349,24 @@ export function exerciseStoreMembers(name: string, open: () => Promise<StoreFlee
         const second = await erasedWith('offers')
         assert.ok(await isOutdated(first), 'other opt-outs are left')
         assert.equal(await isOutdated(second), false)
-        await must(b.store, { recipients: [{ ...recipient, id, version: 0 }] })
+        await must(b.store, { recipients: [{ ...recipient, id, version: second.left! }] })
         assert.ok(await isOutdated(second), 'it is saved again')
+      })
+
+      test('refuses a write over opt-outs that an erasure has left since the recipient was read', async (a, b) => {
+        const { id } = recipient
+        const optOuts = [{ category: 'news' }]
+        assert.equal(await a.store.recipient('acme', id), undefined)
+        await must(b.store, { recipients: [{ ...recipient, optOuts, version: 0 }] })
+        await b.store.beginErasure('acme', id)
+        await b.store.erase('acme', id)
+        const isApplied = async (version: number): Promise<boolean> =>
+          (await a.store.commit({ recipients: [{ ...recipient, version }] })).applied
+        assert.equal(await isApplied(0), false, 'nothing was saved when it was read')
+        const { left = 0, optOuts: kept } = (await a.store.recipient('acme', id))!
+        assert.deepEqual(kept, optOuts)
+        assert.ok(await isApplied(left))
+        assert.equal(await isApplied(left), false, 'it has a version of its own now')
       })
     })
   })

@@ -33,7 +33,7 @@ export function createRecipientEditor(options: {
   async function editNow(tenant: string, id: string, change: ChangeRecipient): Promise<Recipient> {
     const after = await retryOnConflict(async () => {
       const stored: Partial<StoredRecipient> = (await read({ tenant, recipient: id })) ?? {}
-      const { erased = false, left: _, version = 0, ...before } = stored
+      const { erased = false, left = 0, version = left, ...before } = stored
       const changed = change(before.id === undefined ? undefined : (before as Recipient), erased)
       const isSaved = await gate.saveRecipient(store.isVersioned ? { ...changed, version } : changed)
       return isSaved ? changed : conflicted

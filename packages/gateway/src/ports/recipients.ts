@@ -18,8 +18,9 @@ export interface RecipientVersion extends RecipientKey {
 export interface RecipientReads {
   /**
    * True where other processes write recipients too. Then a recipient is read with its `version`; a write applies only
-   * while the version that it names is on record (0: none), and gives the row another one; `Change.decidedFor` is
-   * compared. A store of one process ignores both.
+   * while the version that it names is on record (of what an erasure has left, where nobody has saved the recipient since;
+   * 0: neither), and gives the row another one; `Change.decidedFor` is compared with what was saved. A store of one
+   * process ignores both.
    */
   readonly isVersioned: boolean
   /** Reads one recipient. Rejects with STORE_UNAVAILABLE where the row is damaged. */

@@ -160,7 +160,7 @@ export class MemoryFleet {
       if (this.#rights.has(before.id) && !this.isHeldByCaller(before))
         conflicts.push({ kind: 'notification', key: before.id })
     for (const { tenant, id, version } of recipients)
-      if (version !== undefined && version !== this.#versionOf(tenant, id))
+      if (version !== undefined && version !== versionAsRead(this.#lookup.recipient(tenant, id)))
         conflicts.push({ kind: 'recipient', key: id })
     for (const { tenant, recipient, version } of decidedFor)
       if (version !== this.#versionOf(tenant, recipient))

@@ -9,6 +9,7 @@ import type { Change, JobWork, JobWrite } from '../../ports.ts'
 import { logTextOf } from '../log-records.ts'
 import { isCountedApart, statusCodes, statusOf, throttledFlag } from '../status-codes.ts'
 import { waitsOf } from './backlog.ts'
+import type { PseudonymOf } from './pseudonyms.ts'
 
 /** The fields that moves change and that have no column. */
 type State = Pick<
@@ -255,7 +256,11 @@ export interface EncodedChange {
 
 type RestKind = 'recipients' | 'decided' | 'answers' | 'jobs' | 'accounts' | 'holds' | 'contents'
 
-export function encodeChange(change: Change, isLogged = false): EncodedChange {
+/**
+ * Makes rows of a change. `pseudonymOf` names what an erasure has left of a recipient: a write that has a version is
+ * compared with that, too.
+ */
+export function encodeChange(change: Change, isLogged = false, pseudonymOf?: PseudonymOf): EncodedChange {
   const { decidedFor, generations = [] } = change
   const text = isLogged ? logTextOf(change) : undefined
   const {
@@ -295,6 +300,7 @@ export function encodeChange(change: Change, isLogged = false): EncodedChange {
           tenant: body.tenant,
           id: body.id,
           version,
+          ...(version === undefined ? {} : { pseudonym: pseudonymOf?.(body.tenant, body.id) }),
           body,
         })),
       }),

@@ -113,6 +113,7 @@ function storeOf(opened: Opened): Store {
       }
     },
   }
+  const pseudonymOf = createPseudonyms(erasureKey)
   const writer = createWriter({
     address,
     clock,
@@ -121,9 +122,9 @@ function storeOf(opened: Opened): Store {
     epoch,
     alone,
     isLogged,
+    pseudonymOf,
     claimedUntil: () => claimedUntil,
   })
-  const pseudonymOf = createPseudonyms(erasureKey)
   const read = readRowsFor(member)
   const lists = createLists(db, member, read)
 
@@ -153,7 +154,6 @@ function storeOf(opened: Opened): Store {
     return rows.map(({ own, left, version, leftVersion }, index) => {
       if (own !== null) return alone ? own : { ...own, version: version! }
       if (left === null) return undefined
-      // It has no version: the next write of the recipient is the first.
       const erased: StoredRecipient = { ...left, id: keys[index]!.recipient, erased: true }
       return alone ? erased : { ...erased, left: leftVersion! }
     })

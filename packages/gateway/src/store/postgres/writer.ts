@@ -13,6 +13,7 @@ import { type Connection, connect, type Db } from './connection.ts'
 import { takeGroup, touchedBy } from './group.ts'
 import { lockStore } from './member.ts'
 import { closed, isFenced, isInTheWay, isRefusedValue, storeFault, unreachable } from './postgres-errors.ts'
+import type { PseudonymOf } from './pseudonyms.ts'
 
 /** The writing connection as a task has it. `epoch` goes with each call of a function of the schema. */
 interface WritingConnection extends Db {
@@ -59,6 +60,7 @@ export interface WriterOptions {
   readonly alone: boolean
   /** True if changes of state are put into the outbox. */
   readonly isLogged: boolean
+  readonly pseudonymOf: PseudonymOf
   /** The instant up to which rows have been claimed as a whole: what a change writes up to there is its writer's. */
   readonly claimedUntil: () => number
 }
@@ -105,7 +107,7 @@ const tooLate = new SluiceError(
 )
 
 export function createWriter(options: WriterOptions): Writer {
-  const { address, clock, member, isLogged } = options
+  const { address, clock, member, isLogged, pseudonymOf } = options
   // Where several processes share the record, deliveries are counted with the commit.
   const commitGroup = !options.alone ? 'commit_and_count' : isLogged ? 'commit_logged' : 'commit_group'
   let connection: Connection | undefined = options.connection
@@ -277,7 +279,7 @@ export function createWriter(options: WriterOptions): Writer {
   return {
     commit(change) {
       if (!isOpen) return Promise.reject(closed(address))
-      const encoded = encodeChange(change, isLogged)
+      const encoded = encodeChange(change, isLogged, pseudonymOf)
       const { accept = [], moves = [], jobs = [], contents = [] } = change
       const carried = [...accept, ...contents].reduce((sum, { bytes = 0 }) => sum + bytes, 0)
       const work = jobs.reduce((sum, write) => sum + (write.kind === 'open' ? (write.job.bytes ?? 0) : 0), 0)
