@@ -70,6 +70,17 @@ export function watchFleet(
       world.violate('9 double', `${id} was delivered by process ${before.process}, and sent by ${process}`)
   })
 
+  /** Tests if calls of the channel went on from then until now, so that those that wait may stand behind others. */
+  function isBusy(channel: string, since: number): boolean {
+    const windowMs = Math.max(
+      ...settings.accounts.flatMap(({ windows }) => windows.map((each) => each.windowMs)),
+    )
+    const calls = service.calls.filter(({ at, message }) => message.channel === channel && at >= since)
+    return [since, ...calls.map(({ at }) => at), world.now()].every(
+      (at, index, all) => index === 0 || at - all[index - 1]! <= windowMs + second,
+    )
+  }
+
   /** Looks after a death whether something that was due then has been left alone since. */
   function expectTakeover(): void {
     const at = world.now()
@@ -80,6 +91,7 @@ export function watchFleet(
         const { id, status, dueAt } = row
         if (hasEnded(row) || status === 'dead' || status === 'digesting' || dueAt > at) continue
         if ((touched.get(id) ?? 0) >= at || (called.get(recipientOf(row)) ?? 0) >= at) continue
+        if (isBusy(row.channel, at)) continue
         world.violate('11 takeover', `${id} is ${status}, and nobody has sent it since a death 30 s ago`)
         return
       }
