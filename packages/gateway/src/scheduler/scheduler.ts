@@ -7,7 +7,7 @@
 
 import { awaitsLimits } from '../awaits-limits.ts'
 import { Heap } from '../heap.ts'
-import { advance, type Notification } from '../model.ts'
+import { advance, type Notification, revisionOf } from '../model.ts'
 import type { Members } from '../ports/fleet.ts'
 import type { Clock, Queue, Store } from '../ports.ts'
 import type { Gate, Ledger, Scheduler } from '../stages.ts'
@@ -79,10 +79,18 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
       return [...ledger.held()].filter(([, count]) => count >= max).map(([tenant]) => tenant)
     },
     keep: (claimed) => {
-      for (const each of claimed) if (ledger.live(each.id) === undefined) keep(each)
+      for (const each of claimed) if (isNews(each)) keep(each)
     },
   })
   const digestTimer = new DigestTimer({ store, members, clock, close: (digest) => gate!.closeDigest(digest) })
+  /** Tests if this process has no copy of a claimed notification, or waits with one that another process has replaced. */
+  function isNews(claimed: Notification): boolean {
+    const live = ledger.live(claimed.id)
+    return (
+      live === undefined ||
+      (live.status === 'scheduled' && revisionOf(live.notification) < revisionOf(claimed))
+    )
+  }
   /**
    * A tenant gets half of the room. When all of it is taken, the bound shrinks so that other tenants still leave in
    * time.

@@ -101,11 +101,18 @@ export function watchLateness(
     return Math.max(exchange.answeredAt, row.sendAt ?? 0, row.turnedAt ?? 0)
   }
 
-  /** Tests if a notification of the tenant ended without a call meanwhile: the place that it held became free then. */
+  /**
+   * Tests if a notification of the tenant ended without a call meanwhile, or left a digest that closed or was put off: the
+   * place that it held became free then.
+   */
   function hasFreed({ tenant }: Notification, from: number, to: number): boolean {
     return [...rows.values()].some((row) => {
       const last = row.timeline.at(-1)!
-      return row.tenant === tenant && last.status !== 'delivered' && last.at >= from && last.at <= to
+      const hasLeft = row.timeline.some(
+        ({ at }, index) => row.timeline[index - 1]?.status === 'digesting' && at >= from && at <= to,
+      )
+      const hasEnded = last.status !== 'delivered' && last.at >= from && last.at <= to
+      return row.tenant === tenant && (hasEnded || hasLeft)
     })
   }
 
@@ -142,15 +149,28 @@ export function watchLateness(
           others.filter(({ at }) => at >= call.at),
           ready,
         ),
+        // The same calls as they were expected at that instant: some have left a moment late since.
+        booked: [
+          ...others.filter(({ at }) => at < ready).map(({ at }) => at),
+          ...promisedTo(
+            others.filter(({ at }) => at >= ready),
+            ready,
+          ),
+        ],
       }
     })
-    const instants = limits.flatMap(({ rule: { windowMs, minGapMs = 0 }, made }) =>
-      made.flatMap((at) => [at + windowMs + marginMs, at + minGapMs + marginMs]),
+    const instants = limits.flatMap(({ rule: { windowMs, minGapMs = 0 }, made, booked }) =>
+      [...made, ...booked].flatMap((at) => [at + windowMs + marginMs, at + minGapMs + marginMs]),
     )
     const earliest = [ready, ...instants]
       .filter((at) => at >= ready)
       .sort((a, b) => a - b)
-      .find((at) => limits.every(({ rule, made, promised }) => fits(rule, [...made, ...promised], at)))
+      .find((at) =>
+        limits.every(
+          ({ rule, made, promised, booked }) =>
+            fits(rule, [...made, ...promised], at) && fits(rule, booked, at),
+        ),
+      )
     if (earliest === undefined || !isIdle(Math.min(earliest, call.at), call.at)) return
     looked += 1
     if (call.at - earliest > lateMs)

@@ -1,6 +1,7 @@
 /** Whose a notification is on record that leaves at once: its own gateway's, also where that has claimed nothing for long. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { advance } from '../../src/model.ts'
 import { createMemoryRecord } from '../../src/store/memory/memory.ts'
 import { createHarness, second } from '../harness.ts'
 
@@ -25,5 +26,29 @@ test('nobody else claims what a gateway sends, from its second message after a r
   )
   await harness.runFor(300 * second)
   for (const { id } of next) assert.equal((await harness.notification(id)).status, 'delivered')
+  await harness.stop()
+})
+
+test('a claim replaces the copy of a notification that another gateway has moved to an earlier instant', async () => {
+  const record = createMemoryRecord(250)
+  const other = record.open('other')
+  const harness = await createHarness({
+    parts: { store: record.open('own') },
+    policy: { version: 1, limits: [] },
+  })
+  const start = harness.clock.now()
+  const { id } = await harness.post({ recipient: 'ada', sendAt: start + 1_900 })
+  // Due behind the lookahead of now: the record is read once more before that.
+  await harness.post({ recipient: 'ben', sendAt: start + 2_600 })
+  await harness.runFor(100)
+  const before = (await other.notification('default', id))!
+  const event = { at: harness.clock.now(), status: 'scheduled' as const }
+  const move = advance(before, [event], { dueAt: start + 1_000 })
+  assert.deepEqual(await other.commit({ moves: [move] }), { applied: true })
+  await harness.runFor(5 * second)
+  const { status, timeline } = await harness.notification(id)
+  assert.equal(status, 'delivered')
+  const released = timeline.find((each) => each.status === 'queued')
+  assert.equal(released?.at, start + 1_000, 'it is released at the earlier instant')
   await harness.stop()
 })
