@@ -1,13 +1,13 @@
 /**
  * Releases notifications when they are due. The store holds everything that waits, in order of due time. Memory holds
- * only what is due within the next seconds (due-poller.ts), so a million waiting notifications cost disk and not
- * memory, and a release reads nothing from disk at its instant. Due notifications go to the queue and expire in time
- * if they stay there (expiry-timer.ts); digests are closed by digest-timer.ts.
+ * only what is due within the next seconds (due-poller.ts): a million waiting notifications cost disk and not memory, and
+ * a release reads nothing from disk. Due notifications go to the queue and expire in time if they stay there
+ * (expiry-timer.ts); digests are closed by digest-timer.ts.
  */
 
 import { awaitsLimits } from '../awaits-limits.ts'
 import { Heap } from '../heap.ts'
-import { advance, type Notification, revisionOf } from '../model.ts'
+import { advance, type Notification } from '../model.ts'
 import type { Members } from '../ports/fleet.ts'
 import type { Clock, Queue, Store } from '../ports.ts'
 import type { Gate, Ledger, Scheduler } from '../stages.ts'
@@ -15,6 +15,7 @@ import { BackgroundTasks } from './background-tasks.ts'
 import { DigestTimer } from './digest-timer.ts'
 import { DuePoller, type DuePollerOptions, retryMs } from './due-poller.ts'
 import { ExpiryTimer } from './expiry-timer.ts'
+import { isNews } from './is-news.ts'
 import type { Unserved } from './unserved.ts'
 
 export interface SchedulerOptions extends Pick<DuePollerOptions, 'mayClaim'> {
@@ -78,19 +79,9 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
       const max = tenantMax()
       return [...ledger.held()].filter(([, count]) => count >= max).map(([tenant]) => tenant)
     },
-    keep: (claimed) => {
-      for (const each of claimed) if (isNews(each)) keep(each)
-    },
+    keep: (claimed) => claimed.filter((each) => isNews(each, ledger)).forEach(keep),
   })
   const digestTimer = new DigestTimer({ store, members, clock, close: (digest) => gate!.closeDigest(digest) })
-  /** Tests if this process has no copy of a claimed notification, or waits with one that another process has replaced. */
-  function isNews(claimed: Notification): boolean {
-    const live = ledger.live(claimed.id)
-    return (
-      live === undefined ||
-      (live.status === 'scheduled' && revisionOf(live.notification) < revisionOf(claimed))
-    )
-  }
   /**
    * A tenant gets half of the room. When all of it is taken, the bound shrinks so that other tenants still leave in
    * time.
