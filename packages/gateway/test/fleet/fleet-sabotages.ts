@@ -221,7 +221,7 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
     name: 'recipient-written-over-another',
     focus: 'rights',
     file: 'store/memory/memory-fleet.ts',
-    from: 'if (version !== undefined && version !== this.#versionOf(tenant, id))',
+    from: 'if (version !== undefined && version !== versionAsRead(this.#lookup.recipient(tenant, id)))',
     to: 'if (version !== undefined && version < 0)',
   },
   {
