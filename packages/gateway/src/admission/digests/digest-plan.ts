@@ -124,17 +124,32 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
     return reservation!.at
   }
 
+  /** Returns what another process may have reserved for a digest that was put off, or this one before its last start. */
+  function heldElsewhere(found: Omit<Closing, 'inTurn'>, spec?: DigestSpec): Held | undefined {
+    const { digest, recipient, gathered, now } = found
+    const wasPutOff = spec !== undefined && digest.closesAt !== digest.openedAt + spec.windowMs
+    if (!wasPutOff || gathered.items.length === 0) return undefined
+    return { notification: digestOf(digest, spec, gathered.items, now), recipient, at: digest.closesAt }
+  }
+
   /** Cancels the digest's reservation while it is planned. */
-  async function lift(found: Omit<Closing, 'inTurn'>): Promise<{ closing: Closing; letGo: LetGo }> {
+  async function lift(
+    found: Omit<Closing, 'inTurn'>,
+    spec?: DigestSpec,
+  ): Promise<{ closing: Closing; letGo: LetGo }> {
     const { digest, undo } = found
-    const lifted = places.get(digest.id)
+    const own = places.get(digest.id)
+    const lifted = own ?? heldElsewhere(found, spec)
     if (lifted === undefined) return { closing: { ...found, inTurn: false }, letGo: async () => {} }
     places.delete(digest.id)
     // Where the plan is not committed, the next one has the same turn.
-    undo.add(() => (places.has(digest.id) ? undefined : remember(digest.id, lifted)))
+    undo.add(() => (own === undefined || places.has(digest.id) ? undefined : remember(digest.id, own)))
     const end = await limiter.lift(lifted)
     return {
-      closing: { ...found, lifted, inTurn: lifted.at <= clock.now() },
+      closing:
+        own === undefined
+          ? { ...found, inTurn: false }
+          : { ...found, lifted, inTurn: lifted.at <= clock.now() },
       async letGo(plan) {
         const at = places.get(digest.id)?.at ?? Number.POSITIVE_INFINITY
         const now = clock.now()
@@ -367,7 +382,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
       // A digest that is no longer in the policy sends its items one by one.
       const max =
         spec === undefined ? singleMax : Math.max(itemsMax[extent], extent === 'whole' ? spec.minItems : 0)
-      const { closing, letGo } = await lift(await closingOf(digest, max, undo))
+      const { closing, letGo } = await lift(await closingOf(digest, max, undo), spec)
       let plan: Plan | undefined
       try {
         if (extent === 'apart') plan = await apart(closing)
