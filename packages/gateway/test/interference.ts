@@ -214,6 +214,22 @@ export interface Undisturbed {
   readonly ends: ReadonlyMap<string, number>
 }
 
+/** The flow ended before the await at which something was to happen. */
+class FewerAwaits extends Error {
+  readonly awaits: number
+
+  constructor(awaits: number) {
+    super(`the flow has ${awaits} awaits, fewer than undisturbed`)
+    this.awaits = awaits
+  }
+}
+
+/**
+ * How many awaits fewer a run may have than the one before, because the store's thread answers in fewer turns. What was
+ * to happen at the last ones happens so many awaits earlier then, in a run of its own.
+ */
+const awaitsFewerMax = 8
+
 /** Runs the flow undisturbed. */
 export async function observe(flow: Flow): Promise<Undisturbed> {
   return run(flow, undefined, undefined)
@@ -265,10 +281,16 @@ export function isMetInAnyCase(
 }
 
 export async function disturb(flow: Flow, disturbed: Disturbed, { ends }: Undisturbed): Promise<void> {
-  await run(flow, disturbed, ends).catch((error: unknown) => {
-    const { at, event } = disturbed
-    throw new Error(`${flow.name}: at ${JSON.stringify(at)}: ${JSON.stringify(event)}`, { cause: error })
-  })
+  const { at, event } = disturbed
+  await run(flow, disturbed, ends)
+    .catch((error: unknown) => {
+      if (error instanceof FewerAwaits && 'await' in at && at.await - error.awaits <= awaitsFewerMax)
+        return run(flow, { at: { await: error.awaits - awaitsFewerMax }, event }, ends)
+      throw error
+    })
+    .catch((error: unknown) => {
+      throw new Error(`${flow.name}: at ${JSON.stringify(at)}: ${JSON.stringify(event)}`, { cause: error })
+    })
 }
 
 async function run(
@@ -317,8 +339,8 @@ async function run(
     // At once: a look for them would bring them on their way later, and hide that they were left.
     if (!life!.dead) await noneIsLeftBehind(harness)
     const calls = [...life!.calls]
-    if (disturbed !== undefined && 'await' in disturbed.at)
-      assert.ok(life!.awaits >= disturbed.at.await, 'it comes as far as undisturbed')
+    if (disturbed !== undefined && 'await' in disturbed.at && life!.awaits < disturbed.at.await)
+      throw new FewerAwaits(life!.awaits)
     if (life!.dead) {
       await life!.bury()
       const start = harness.clock.now() + second
