@@ -1,7 +1,8 @@
 /** Flows of holds: one begins while notifications wait, and one ends before its time. */
 import assert from 'node:assert/strict'
 import { type Harness, hour, minute, second } from '../harness.ts'
-import type { Disturbed, Flow } from '../interference.ts'
+import type { Disturbed } from '../interfered-store.ts'
+import type { Flow } from '../interference.ts'
 import { cancelled, optedOut, postAll } from './flow-writers.ts'
 import { areInOrder, newcomer } from './waiting-flows.ts'
 

@@ -8,14 +8,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { seeded, testSeed } from '../harness.ts'
-import {
-  type Disturbed,
-  disturb,
-  eventsAtAwaits,
-  eventsAtCalls,
-  isMetInAnyCase,
-  observe,
-} from '../interference.ts'
+import type { Disturbed } from '../interfered-store.ts'
+import { disturb, eventsAtAwaits, eventsAtCalls, isMetInAnyCase, observe } from '../interference.ts'
 import { flows } from './flows.ts'
 
 const isEvery = process.env.SLUICE_EVERY === '1'

@@ -5,7 +5,8 @@
 import assert from 'node:assert/strict'
 import { channels } from '../../src/model.ts'
 import { densest, type Harness, hour, minute, second } from '../harness.ts'
-import type { Disturbed, Flow } from '../interference.ts'
+import type { Disturbed } from '../interfered-store.ts'
+import type { Flow } from '../interference.ts'
 import { asleep, cancelled, optedOut, postAll } from './flow-writers.ts'
 
 const limited = (max: string) => ({
