@@ -55,12 +55,8 @@ export function writePage(): void {
   writeBetween(readme, 'ratios', ratios(goals))
 }
 
-/** Quick runs, which are no record, stay out. */
-function ratios(goals: readonly { readonly result: Result; readonly comparison: Comparison }[]): string {
-  const shown = goals.filter(
-    ({ result, comparison }) =>
-      comparison.against !== undefined && !result.notes.some((note) => note.includes('no record')),
-  )
+function ratios(goals: readonly { readonly comparison: Comparison }[]): string {
+  const shown = goals.filter(({ comparison }) => comparison.against !== undefined)
   return table(
     ['what', 'beside', 'ours', 'goal'],
     shown.map(({ comparison }) => [
