@@ -323,12 +323,12 @@ for (const engine of engines)
             prefix,
             clock: { ...clock, monotonic },
             isVirtual: true,
-            deadlineMs: 1_000,
+            deadlineMs: 3_000,
           }),
           clock: { now: clock.now, monotonic },
           async recover() {
             reads += 1
-            await sleep(1_300)
+            await sleep(3_300)
             return { entries: [], fingerprints: [], waitlist: [] }
           },
         })
