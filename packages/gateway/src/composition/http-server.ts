@@ -5,6 +5,7 @@
 import { createMemoryOnce } from '../adapters/one-process.ts'
 import { createMemoryRoom } from '../adapters/state/memory-room.ts'
 import { type Config, type TenantConfig, tenantOf } from '../config/config.ts'
+import { nameFleetSettings } from '../config/fleet-settings.ts'
 import { needsSubject, selfAddressed } from '../config/pools.ts'
 import { createFleetChanges } from '../http/fleet-changes.ts'
 import type { Authenticate } from '../http/identity.ts'
@@ -15,6 +16,10 @@ import type { HttpServer } from '../http/server.ts'
 import type { UnsubscribeLinks } from '../http/unsubscribe.ts'
 import type { Retention } from '../ledger/retention.ts'
 import { createCommitLog } from '../observability/commit-log.ts'
+import {
+  type ConfigurationDifferences,
+  createConfigurationDifferences,
+} from '../observability/configuration-differences.ts'
 import { diskUse } from '../observability/disk-use.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { createRequestLog, type RequestLog } from '../observability/request-log.ts'
@@ -62,6 +67,7 @@ export function createGatewayServer(context: RuntimeContext) {
   let live: ReturnType<typeof liveAuthenticate> | undefined
   const commitLog = createCommitLog(log)
   let metricsServer: MetricsServer | undefined
+  let differences: ConfigurationDifferences | undefined
   let stopLines = (): void => {}
 
   /** Creates authentication with the keys of a configuration; undefined without keys. */
@@ -113,6 +119,15 @@ export function createGatewayServer(context: RuntimeContext) {
         retention: inside.retention,
       })
       stopLines = startOperatorLog(context, heard)
+      const settings = nameFleetSettings(config)
+      differences =
+        fleet &&
+        createConfigurationDifferences({
+          peers: fleet.state.peers,
+          clock,
+          log,
+          own: () => ({ policy: policy.part.version, settings }),
+        })
       server = createHttpServer({
         ...(live === undefined ? {} : { authenticate: live.part }),
         store: record.store,
@@ -124,6 +139,7 @@ export function createGatewayServer(context: RuntimeContext) {
         deliveryLog: record.deliveryLog?.report,
         outgoing: admission.outgoing?.report,
         intakes: inside.intakes,
+        configurationDifferences: differences?.report,
         once: fleet?.state.once ?? createMemoryOnce(),
         ledger: record.ledger,
         ...(fleet && {
@@ -214,6 +230,7 @@ export function createGatewayServer(context: RuntimeContext) {
       requestLog?.close()
       commitLog.close()
       stopLines()
+      differences?.close()
       tokens?.close()
     },
   }

@@ -25,6 +25,8 @@ export interface OverviewOptions {
   readonly disk?: (() => DiskUse | undefined) | undefined
   /** The categories of tenants whose complaints are counted. @defaultValue none */
   readonly complaints?: (() => readonly ComplaintReport[]) | undefined
+  /** A sentence for each gateway over the same record that has another configuration. @defaultValue none */
+  readonly configurationDifferences?: (() => readonly string[]) | undefined
 }
 
 interface Problem {
@@ -34,6 +36,7 @@ interface Problem {
     | 'QUEUE_AGES'
     | 'DEAD_LETTERS_STAY'
     | 'CATEGORY_PAUSED'
+    | 'CONFIGURATION_DIFFERS'
     | 'UNACCOUNTED'
   readonly severity: 'page' | 'ticket'
   readonly channel?: string
@@ -244,6 +247,15 @@ export function createOverview(options: OverviewOptions): Overview {
           since: Math.min(...paused.map(({ since = clock.now() }) => since)),
           count: paused.length,
           text: `Too many recipients complain: ${category} of ${tenant} is paused${more}.`,
+        })
+      }
+      const differences = options.configurationDifferences?.() ?? []
+      if (differences.length > 0) {
+        found.push({
+          code: 'CONFIGURATION_DIFFERS',
+          severity: 'ticket',
+          count: differences.length,
+          text: `Gateways over this record decide by different configurations: ${differences.slice(0, 3).join('; ')}.`,
         })
       }
       const missing = unaccounted()

@@ -99,6 +99,7 @@ export function routeTable(
       deliveryLog: options.deliveryLog,
       outgoing: options.outgoing,
       intakes: options.intakes,
+      configurationDifferences: options.configurationDifferences,
       isClosing,
       metrics: options.metricsElsewhere === true ? undefined : metrics,
       pools,

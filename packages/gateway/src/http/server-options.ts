@@ -62,6 +62,8 @@ export interface HttpServerOptions {
   readonly outgoing?: (() => { readonly awaySince: number | undefined }) | undefined
   /** The delivery log, for readiness; absent where the timeline is kept in the store alone. */
   readonly deliveryLog?: (() => { readonly awaySince: number | undefined }) | undefined
+  /** A sentence for each gateway over the same record that has another configuration. @defaultValue none */
+  readonly configurationDifferences?: (() => readonly string[]) | undefined
   /** Topics whose records are taken, for readiness. @defaultValue none */
   readonly intakes?: (() => readonly IntakeReport[]) | undefined
   /** Knows the requests with an Idempotency-Key that are in progress. */

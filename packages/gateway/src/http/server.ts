@@ -59,6 +59,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     orphans,
     disk,
     complaints: options.complaints,
+    configurationDifferences: options.configurationDifferences,
   })
   const refused = createRefusedRequests({ clock, series: overview.series, all: options.keepsAllRequests })
   const streams = [

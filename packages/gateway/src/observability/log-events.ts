@@ -9,6 +9,8 @@ export const logEvents = {
   'gateway.error': 'an operation failed and is tried again, or was left out; component names the part',
   'gateway.declared_dead':
     'the other gateways found this one silent for too long: it sends nothing more and ends',
+  'gateway.configuration_differs':
+    'another gateway over this record has had another policy or other limits for five minutes',
   'config.loaded': 'the configuration was read',
   'config.reloaded': 'secrets, keys, templates and the policy were read again and are in force',
   'config.refused': 'the configuration that was read again is not in force: everything stays as it was',

@@ -49,3 +49,20 @@ test('digest items that no open digest collects are unaccounted in the overview,
     [['UNACCOUNTED', 2]],
   )
 })
+
+test('another gateway with another configuration is a problem until it has the same', async (t) => {
+  const { gateway, clock, stop } = await createHarness({ policy: { version: 1, limits: [] } })
+  t.after(stop)
+  let differences = ['gateway web-2:9 has another policy']
+  const { ledger, backlog, pools } = gateway
+  const configurationDifferences = () => differences
+  const orphans = { count: () => 0 }
+  const overview = createOverview({ ledger, backlog, pools, clock, orphans, configurationDifferences })
+  t.after(() => overview.close())
+  const problems = () => overview.problems(overview.waiting(undefined))
+  const [problem] = problems()
+  assert.deepEqual([problem?.code, problem?.severity, problem?.count], ['CONFIGURATION_DIFFERS', 'ticket', 1])
+  assert.match(problem!.text, /web-2:9 has another policy/)
+  differences = []
+  assert.deepEqual(problems(), [])
+})

@@ -34,6 +34,8 @@ interface ProbeRoutesOptions {
   readonly outgoing?: (() => { readonly awaySince: number | undefined }) | undefined
   /** The delivery log; absent where the timeline is kept in the store alone. */
   readonly deliveryLog?: (() => { readonly awaySince: number | undefined }) | undefined
+  /** A sentence for each gateway over the same record that has another configuration. @defaultValue none */
+  readonly configurationDifferences?: (() => readonly string[]) | undefined
   /** Absent where they are served on a port of their own. */
   readonly metrics: ServedMetrics | undefined
 }
@@ -64,6 +66,7 @@ export function probeRoutes({
   metrics,
   pools,
   intakes = () => [],
+  configurationDifferences = () => [],
 }: ProbeRoutesOptions): readonly Route[] {
   function notReady(reply: FastifyReply, error: SluiceError, what: string): FastifyReply {
     return sendProblem(reply, error, { degraded: [what, ...poolsOut(pools())] })
@@ -126,6 +129,7 @@ export function probeRoutes({
           // The queue of the process takes its place meanwhile.
           ...(outgoing?.().awaySince === undefined ? [] : ['queue: RabbitMQ does not answer']),
           ...intakesAway(intakes()),
+          ...configurationDifferences().map((difference) => `fleet: ${difference}`),
           ...poolsOut(pools()),
         ]
         return degraded.length === 0 ? { status: 'ready' } : { status: 'ready', degraded }

@@ -53,6 +53,15 @@ test('a probe names what fails: the store, a pool without a healthy account, the
   await assert.rejects(fetch(`${own.url}/readyz`))
 })
 
+test('a gateway over the same record with another policy is named, and accepts go on', async () => {
+  const own = await startStub({
+    parts: { configurationDifferences: () => ['gateway web-2:9 has another policy'] },
+  })
+  const { status, body } = await own.ask('GET', '/readyz')
+  assert.deepEqual([status, body.degraded], [200, ['fleet: gateway web-2:9 has another policy']])
+  await own.close()
+})
+
 function value(text: string, name: string): number {
   const line = text.split('\n').find((each) => each.startsWith(`${name} `))
   assert.ok(line !== undefined, `${name} is missing in\n${text}`)
