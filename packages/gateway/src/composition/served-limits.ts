@@ -61,7 +61,8 @@ export async function composeLimits(
     health,
     keeper,
     async ping() {
-      await redis.ask(onceScript, { subject: 'k/ready', name: '' }, ['keep', member, '', '1'])
+      // It writes, because a server that has no memory left goes on answering what only reads.
+      await redis.ask(onceScript, { subject: `k/ready/${member}`, name: '' }, ['begin', member, '', '1000'])
     },
     expectThrottle: (tenant, generation) => throttle?.expect(tenant, generation),
     async close() {

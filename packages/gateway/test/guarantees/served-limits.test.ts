@@ -243,6 +243,21 @@ describe('a gateway with a file and a Redis', needs('redis'), () => {
     assert.deepEqual([names.size, names.has(undefined)], [2, false])
   })
 
+  test('accepts undecided while Redis has no memory left, and says so before anything was asked of it', async () => {
+    const readiness = async () =>
+      (await site.call('GET', '/readyz')).json<{ status: string; degraded?: readonly string[] }>()
+    assert.deepEqual(await readiness(), { status: 'ready' })
+    await admin.config('SET', 'maxmemory', '1mb')
+    const { status, degraded } = await readiness()
+    assert.equal(status, 'ready')
+    assert.match(degraded?.[0] ?? '', /^state: .*OOM/)
+    const held = (await post({ category: 'few', recipient: { id: 'full' } })).json<Posted>()
+    assert.equal(held.decision.reason, 'state_unavailable')
+    await admin.config('SET', 'maxmemory', '0')
+    await sent([held.notificationId])
+    assert.deepEqual(await readiness(), { status: 'ready' })
+  })
+
   test('accepts undecided while Redis is away, refuses where the policy says so, and decides in order when it is back', async () => {
     await service.stop()
     const held: string[] = []
