@@ -2,6 +2,8 @@
  * Looks at the servers of limiter state without changing anything: `sluice check` tells what a start will find, and a start
  * ends with the same sentences. Every fault has its way out.
  */
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { createClient } from '@redis/client'
 import { SluiceError } from '../../../errors.ts'
 import { fieldOf } from './redis-answers.ts'
@@ -28,6 +30,8 @@ const versionMin = [6, 2] as const
 const connectMs = 3_000
 /** A server that is frozen takes connections and answers nothing: the look ends after so long, ms. */
 const lookMs = 6_000
+/** A port that knows no TLS answers within this time, ms. */
+const plainMs = 1_000
 /** The server's clock is measured at each connection; above this its machine is set wrong, ms. */
 const clockWrongMs = 60_000
 
@@ -75,10 +79,28 @@ async function withNode<T>(
   try {
     return await Promise.race([client.connect().then(() => work(client)), isOver])
   } catch (error) {
-    throw error instanceof SluiceError ? error : startFault(error, options, node)
+    if (error instanceof SluiceError) throw error
+    const isUnanswered = error instanceof Error && /timeout/i.test(error.message)
+    const isPlain = options.shown.startsWith('rediss') && isUnanswered && (await answersWithoutTls(node))
+    throw startFault(error, options, node, isPlain)
   } finally {
     clearTimeout(timer)
     if (client.isOpen) client.destroy()
+  }
+}
+
+/** True if a port answers a question without TLS. Such a port waits for the rest of a TLS greeting, which it does not understand. */
+async function answersWithoutTls(node: string): Promise<boolean> {
+  const at = node.lastIndexOf(':')
+  const socket = connect({ host: node.slice(0, at), port: Number(node.slice(at + 1)) })
+  try {
+    socket.write('PING\r\n')
+    await once(socket, 'data', { signal: AbortSignal.timeout(plainMs) })
+    return true
+  } catch {
+    return false
+  } finally {
+    socket.destroy()
   }
 }
 
@@ -90,7 +112,12 @@ const unreachable = 'cannot be reached'
 const fault = (sentence: string, cause?: unknown): SluiceError =>
   new SluiceError('INVALID_CONFIG', `state: ${sentence}`, cause === undefined ? {} : { cause })
 
-function startFault(error: unknown, { shown, prefix }: RedisLookOptions, node: string): SluiceError {
+function startFault(
+  error: unknown,
+  { shown, prefix }: RedisLookOptions,
+  node: string,
+  isPlain: boolean,
+): SluiceError {
   const message = error instanceof Error ? error.message : String(error)
   const code = (error as NodeJS.ErrnoException).code ?? ''
   const at = shown.includes(node) ? shown : `${node} (of ${shown})`
@@ -112,9 +139,7 @@ function startFault(error: unknown, { shown, prefix }: RedisLookOptions, node: s
       `the certificate of ${at} is not accepted (${message}); name its authority with ?ca=<file>, or the host that stands in it.`,
       error,
     )
-  // A port without TLS waits for the rest of a greeting that it does not understand.
-  const waited = shown.startsWith('rediss') && /timeout/i.test(message)
-  if (waited || /wrong version number|ECONNRESET|Socket closed|SSL/i.test(`${code} ${message}`))
+  if (isPlain || /wrong version number|ECONNRESET|Socket closed|SSL/i.test(`${code} ${message}`))
     return fault(
       `${at} ended the connection (${message}); rediss:// is for a port with TLS, redis:// for one without.`,
       error,

@@ -108,6 +108,8 @@ describe('the look at a Redis', needs('redis', 'redis-cluster'), () => {
     process.kill(service.pid, 'SIGSTOP')
     try {
       await refused(service.url, /cannot be reached \(no answer within 6 s\)/)
+      // Over TLS too: that it knows no TLS cannot be told of a server that says nothing.
+      await refused(service.url.replace('redis:', 'rediss:'), /cannot be reached/)
     } finally {
       process.kill(service.pid, 'SIGCONT')
     }
