@@ -31,7 +31,7 @@ const awaitedMs = 2_500
 export const lostAnswers: Proof = {
   shows: 'answers of every kind of statement are lost: nothing stands in `sending` for 5 s without a call',
   engines: ['postgres', 'redis'],
-  small: { seconds: 15 },
+  small: { seconds: 30 },
   full: { seconds: 300 },
   async run({ cleanup, seconds }) {
     const direct = schemaUrl('proof_lost')

@@ -16,6 +16,8 @@ export interface FleetOptions {
   readonly tenants?: Readonly<Record<string, object>>
   /** @defaultValue the Redis of the tests */
   readonly redis?: string
+  /** The user of Redis, with its password, of the gateway that is started as the n-th, from 0. @defaultValue none */
+  readonly redisUserOf?: (n: number) => string | undefined
   /** The longest time that a question to Redis may take. @defaultValue 1s */
   readonly deadline?: string
   readonly policy?: object
@@ -68,13 +70,13 @@ export async function startFleet(t: Pick<TestContext, 'after'>, options: FleetOp
   const prefix = `${name}:${randomBytes(4).toString('hex')}:`
   const url = sink.url.replace(/\/$/, '')
   const sites = await Promise.all(
-    Array.from({ length: count }, () =>
+    Array.from({ length: count }, (_, n) =>
       createSite(t, {
         program,
         ...(policy === undefined ? {} : { policy }),
         config: {
           store: schemaUrl(name),
-          state: `${redis}?prefix=${prefix}&deadline=${deadline}`,
+          state: `${withUser(redis, options.redisUserOf?.(n))}?prefix=${prefix}&deadline=${deadline}`,
           tenants: {
             default: { rate: 'unlimited', modules: 'unlimited', reads: 'unlimited', writes: 'unlimited' },
             ...tenants,
@@ -120,6 +122,9 @@ export async function startFleet(t: Pick<TestContext, 'after'>, options: FleetOp
     },
   }
 }
+
+const withUser = (redis: string, user: string | undefined): string =>
+  user === undefined ? redis : redis.replace('redis://', `redis://${user}@`)
 
 /** Calls that were read already: a provider with 100,000 calls is asked for the new ones only. */
 const read = new WeakMap<TestFleet, Promise<Call[]>>()

@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import process from 'node:process'
 import { after, describe, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
 import { needs } from '../../../../scripts/services/needs.ts'
 import { startRedis } from '../../../../scripts/services/redis.ts'
 import type { Site } from '../child.ts'
@@ -118,8 +119,58 @@ async function loseBoth(t: TestContext, name: string, keeper: 'killed' | 'stoppe
   assert.match(second.log(), /"event":"gateway.limits_kept".*"by":"this process"/)
 }
 
-/** Both at once: they wait most of the time. */
-describe('two gateways without their Redis', { ...needs('postgres', 'redis'), concurrency: 2 }, () => {
+/** One of two gateways is cut from Redis by its user, and let in again. */
+async function cutOne(t: TestContext): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-share-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const service = await startRedis({ folder })
+  t.after(() => service.stop())
+  const admin = new Redis(service.url)
+  t.after(() => admin.disconnect())
+  await admin.call('ACL', 'SETUSER', 'second', 'on', '>password', '~*', '&*', '+@all')
+  const fleet = await startFleet(t, {
+    name: 'share_cut',
+    redis: service.url,
+    redisUserOf: (n) => (n === 0 ? undefined : 'second:password'),
+    tenants: { limited: { rate: '100/s' } },
+    policy,
+    rate: ['50/s'],
+  })
+  const ids: [string[], string[]] = [[], []]
+  const post = async (at: 0 | 1, n: number): Promise<string | undefined> => {
+    const body = { category: 'security', recipient: { id: `r${n % 3}` } }
+    const answer = await fleet.post(at, { tenant: 'limited', body })
+    const { notificationId, decision } = answer.json<Posted & { decision: { reason?: string } }>()
+    ids[at].push(notificationId)
+    return decision.reason
+  }
+  const degradedOf = async (site: Site) =>
+    (await site.call('GET', '/readyz')).json<{ degraded?: readonly string[] }>().degraded ?? []
+
+  for (let n = 0; n < 3; n += 1) await post(1, n)
+  await callsOfTenant(fleet, 'limited', 3, 30_000)
+  await admin.call('ACL', 'SETUSER', 'second', 'off')
+  await admin.call('CLIENT', 'KILL', 'USER', 'second')
+  // Longer than gateways wait before one of them keeps the limits of all.
+  for (const until = performance.now() + 5_000; performance.now() < until; await sleep(500))
+    assert.equal(await post(1, ids[1].length), 'state_unavailable')
+  for (let n = 0; n < 6; n += 1) assert.notEqual(await post(0, n), 'state_unavailable')
+  assert.deepEqual(await degradedOf(fleet.sites[0]!), [])
+  const [state, ...others] = await degradedOf(fleet.sites[1]!)
+  assert.match(state!, /^state: /)
+  assert.deepEqual(others, [], 'nobody keeps the limits')
+  const before = await callsOfTenant(fleet, 'limited', 9, 60_000)
+  assert.deepEqual(new Set(before.map(({ id }) => id)), new Set([...ids[1].slice(0, 3), ...ids[0]]))
+
+  await admin.call('ACL', 'SETUSER', 'second', 'on')
+  const total = ids[0].length + ids[1].length
+  const calls = await callsOfTenant(fleet, 'limited', total, 60_000)
+  assert.equal(new Set(calls.map(({ id }) => id)).size, total)
+  assertNoneOver(calls)
+}
+
+/** All at once: they wait most of the time. */
+describe('two gateways without their Redis', { ...needs('postgres', 'redis'), concurrency: 3 }, () => {
   after(dropSchemas)
 
   test('send what is shared within the limits, hold all else, and take over from each other', (t) =>
@@ -127,4 +178,9 @@ describe('two gateways without their Redis', { ...needs('postgres', 'redis'), co
 
   test('go on alike where the one that kept the limits was stopped, and wakes', (t) =>
     loseBoth(t, 'share_stopped', 'stopped'))
+
+  test(
+    'hold at the one that alone is cut from it, while the other goes on, and nobody keeps the limits',
+    cutOne,
+  )
 })
