@@ -12,6 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { needs } from '../../../../scripts/services/needs.ts'
 import { startRedis } from '../../../../scripts/services/redis.ts'
+import { startRedisCluster } from '../../../../scripts/services/redis-cluster.ts'
 import type { Site } from '../child.ts'
 import { dropSchemas } from '../store/postgres/database.ts'
 import { type Call, callsOfTenant, startFleet } from './fleet.ts'
@@ -49,19 +50,46 @@ async function keeperOf(sites: readonly Site[]): Promise<Site> {
   throw new Error('no gateway keeps the limits within 60 s')
 }
 
-/** Stops Redis and then the gateway that keeps the limits, for good or for a while, and starts Redis again. */
-async function loseBoth(t: TestContext, name: string, keeper: 'killed' | 'stopped'): Promise<void> {
+async function pidOf(url: string): Promise<number> {
+  const admin = new Redis(url)
+  try {
+    return Number(/^process_id:(\d+)/m.exec(await admin.info('server'))![1])
+  } finally {
+    admin.disconnect()
+  }
+}
+
+/** A Redis, or a cluster of three, of this test alone. */
+async function startOwn(t: TestContext, isCluster = false) {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-share-'))
   t.after(() => rmSync(folder, { recursive: true, force: true }))
-  const service = await startRedis({ folder })
+  const service = await (isCluster ? startRedisCluster({ folder }) : startRedis({ folder }))
   t.after(() => service.stop())
+  const urls = isCluster ? service.env.SLUICE_TEST_REDIS_CLUSTER!.split(',') : [service.url]
+  const pids = await Promise.all(urls.map(pidOf))
+  return {
+    url: isCluster ? `redis-cluster://${urls.join(',').replaceAll('redis://', '')}` : service.url,
+    signal(name: 'SIGSTOP' | 'SIGCONT'): void {
+      for (const pid of pids) process.kill(pid, name)
+    },
+  }
+}
+
+/** Stops Redis and then the gateway that keeps the limits, for good or for a while, and starts Redis again. */
+async function loseBoth(
+  t: TestContext,
+  name: string,
+  keeper: 'killed' | 'stopped',
+  { isCluster = false, queue }: { readonly isCluster?: boolean; readonly queue?: string | undefined } = {},
+): Promise<void> {
+  const redis = await startOwn(t, isCluster)
   const fleet = await startFleet(t, {
     name,
-    redis: service.url,
+    redis: redis.url,
     tenants: { limited: { rate: '100/s' } },
     policy,
     rate: ['50/s'],
-    config: { log: { level: 'info' } },
+    config: { log: { level: 'info' }, ...(queue === undefined ? {} : { queue }) },
   })
   const ids = { shared: [] as string[], held: [] as string[] }
   const post = async (at: number, category: 'security' | 'social', n: number): Promise<void> => {
@@ -86,7 +114,7 @@ async function loseBoth(t: TestContext, name: string, keeper: 'killed' | 'stoppe
   for (let n = 0; n < 6; n += 1) await post(n % 2, 'security', n)
   await callsOfTenant(fleet, 'limited', 6, 30_000)
 
-  process.kill(service.pid, 'SIGSTOP')
+  redis.signal('SIGSTOP')
   for (let n = 0; n < 6; n += 1) await post(n % 2, 'security', n)
   for (let n = 0; n < 4; n += 1) await post(n % 2, 'social', n)
   const first = await keeperOf(fleet.sites)
@@ -111,7 +139,7 @@ async function loseBoth(t: TestContext, name: string, keeper: 'killed' | 'stoppe
   }
   assert.match((await second.call('GET', '/metrics')).text, /^sluice_limits_kept\{by="this_process"\} 1$/m)
 
-  process.kill(service.pid, 'SIGCONT')
+  redis.signal('SIGCONT')
   const total = ids.shared.length + ids.held.length
   const calls = await callsOfTenant(fleet, 'limited', total, 60_000)
   for (const posted of [ids.shared, ids.held]) assert.equal(sentOf(calls, posted), posted.length)
@@ -121,16 +149,13 @@ async function loseBoth(t: TestContext, name: string, keeper: 'killed' | 'stoppe
 
 /** One of two gateways is cut from Redis by its user, and let in again. */
 async function cutOne(t: TestContext): Promise<void> {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-share-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
-  const service = await startRedis({ folder })
-  t.after(() => service.stop())
-  const admin = new Redis(service.url)
+  const { url } = await startOwn(t)
+  const admin = new Redis(url)
   t.after(() => admin.disconnect())
   await admin.call('ACL', 'SETUSER', 'second', 'on', '>password', '~*', '&*', '+@all')
   const fleet = await startFleet(t, {
     name: 'share_cut',
-    redis: service.url,
+    redis: url,
     redisUserOf: (n) => (n === 0 ? undefined : 'second:password'),
     tenants: { limited: { rate: '100/s' } },
     policy,
@@ -170,7 +195,7 @@ async function cutOne(t: TestContext): Promise<void> {
 }
 
 /** All at once: they wait most of the time. */
-describe('two gateways without their Redis', { ...needs('postgres', 'redis'), concurrency: 3 }, () => {
+describe('two gateways without their Redis', { ...needs('postgres', 'redis'), concurrency: 5 }, () => {
   after(dropSchemas)
 
   test('send what is shared within the limits, hold all else, and take over from each other', (t) =>
@@ -178,6 +203,12 @@ describe('two gateways without their Redis', { ...needs('postgres', 'redis'), co
 
   test('go on alike where the one that kept the limits was stopped, and wakes', (t) =>
     loseBoth(t, 'share_stopped', 'stopped'))
+
+  test('go on alike without a cluster', (t) => loseBoth(t, 'share_cluster', 'killed', { isCluster: true }))
+
+  test('go on alike where notifications wait in RabbitMQ', needs('rabbitmq'), (t) =>
+    loseBoth(t, 'share_broker', 'killed', { queue: process.env.SLUICE_TEST_RABBITMQ }),
+  )
 
   test(
     'hold at the one that alone is cut from it, while the other goes on, and nobody keeps the limits',
