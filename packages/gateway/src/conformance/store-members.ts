@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { advance, type Notification, type Recipient } from '../model.ts'
-import type { Store, StoredRecipient } from '../ports.ts'
+import type { Change, Store, StoredRecipient } from '../ports.ts'
 import { epoch, settled, someNotification } from './store/sample.ts'
 import { applied, conflict, ids, must } from './store/suite.ts'
 
@@ -47,6 +47,26 @@ export function exerciseStoreMembers(name: string, open: () => Promise<StoreFlee
   }
 
   describe(name, () => {
+    test('tells a change from an equal one of another process', async (a, b) => {
+      const [stays, ends, item] = await stored(a.store, due(1), due(2), due(3))
+      const cancelled = (of: Notification) => advance(of, [{ at: epoch, status: 'cancelled' }])
+      const changes: readonly Change[] = [
+        { moves: [advance(stays!, [{ at: epoch, status: 'dead', reason: 'pool_blocked' }])] },
+        { moves: [cancelled(ends!)] },
+        { accept: [someNotification()] },
+      ]
+      for (const change of changes) {
+        await must(b.store, change)
+        assert.equal((await a.store.commit(change)).applied, false)
+        assert.equal(await a.store.isApplied(change), false)
+        assert.ok(await b.store.isApplied(change))
+      }
+      const closing = { accept: [due(4)], moves: [cancelled(item!)] }
+      await must(a.store, closing)
+      await must(b.store, { moves: [cancelled(closing.accept[0]!)] })
+      assert.ok(await a.store.isApplied(closing), 'another process has moved on what it accepted')
+    })
+
     describe('holding', () => {
       test('gives each due notification to one of two processes that claim at once', async (a, b) => {
         await stored(a.store, ...Array.from({ length: 60 }, (_, at) => due(at)))

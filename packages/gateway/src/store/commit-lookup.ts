@@ -1,9 +1,10 @@
 /**
  * Finds out from the record if a change whose answer was lost is on it. A change is written whole or not at all, so one
  * write that leaves a trace of its own decides: ids of notifications are used once, and a move adds an event. What was
- * written later does not hide it.
+ * written later does not hide it. Another process may have made the same change within the same millisecond; then the
+ * record tells which of them has written the version that stands there.
  */
-import { eventAt, type Notification, revisionOf } from '../model.ts'
+import { eventAt, isFinal, type Notification, revisionOf } from '../model.ts'
 import type { AccountRecord, Change, DigestWrite, HoldRecord, HoldWrite, JobWrite, Store } from '../ports.ts'
 
 export type LookedUp = Pick<
@@ -11,8 +12,22 @@ export type LookedUp = Pick<
   'notification' | 'job' | 'answer' | 'recipient' | 'digest' | 'accounts' | 'holds'
 >
 
-/** Tests if the change is on record. The reads must see every write that was sent before them. */
-export async function isOnRecord(store: LookedUp, change: Change): Promise<boolean> {
+/** A notification as it is on record. */
+export interface Written {
+  readonly notification: Notification
+  /** Another process has written this version. */
+  readonly isOthers: boolean
+}
+
+/** Reads a notification with its writer, both at one instant. */
+export type FindWritten = (tenant: string, id: string) => Promise<Written | undefined>
+
+/**
+ * Tests if the change is on record. The reads must see every write that was sent before them.
+ *
+ * @param find - where several processes write the record; absent: whatever is on it was written by this one
+ */
+export async function isOnRecord(store: LookedUp, change: Change, find?: FindWritten): Promise<boolean> {
   const {
     accept = [],
     moves = [],
@@ -23,8 +38,14 @@ export async function isOnRecord(store: LookedUp, change: Change): Promise<boole
     holds = [],
   } = change
   const { answer } = change
-  const [row] = accept.length > 0 ? accept : moves.map(({ after }) => after)
-  if (row !== undefined) return isContained(await store.notification(row.tenant, row.id), row)
+  const rows = [...accept, ...moves.map(({ after }) => after)]
+  // The writer of a final version stays on record: no later version takes its place.
+  const row = rows.find(({ status }) => isFinal(status)) ?? rows[0]
+  if (row !== undefined) {
+    if (find === undefined) return isContained(await store.notification(row.tenant, row.id), row)
+    const written = await find(row.tenant, row.id)
+    return isContained(written?.notification, row, written?.isOthers)
+  }
   if (jobs[0] !== undefined) return jobIsWritten(store, jobs[0])
   if (answer !== undefined) {
     const stored = await store.answer(answer)
@@ -43,11 +64,12 @@ export async function isOnRecord(store: LookedUp, change: Change): Promise<boole
 }
 
 /** Tests if the row has been in this version: the last event of the version stands at its place in the timeline. */
-function isContained(stored: Notification | undefined, version: Notification): boolean {
+function isContained(stored: Notification | undefined, version: Notification, isOthers = false): boolean {
   if (stored === undefined) return false
   const event = eventAt(stored, revisionOf(version) - 1)
   const last = version.timeline.at(-1)!
   const isNewer = revisionOf(stored) > revisionOf(version)
+  if (!isNewer && isOthers) return false
   if (!isNewer && (stored.dueAt !== version.dueAt || stored.attempts !== version.attempts)) return false
   return event?.at === last.at && event.status === last.status && event.reason === last.reason
 }

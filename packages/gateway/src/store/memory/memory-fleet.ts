@@ -19,6 +19,7 @@ import type {
   StoredRecipient,
   TenantGeneration,
 } from '../../ports.ts'
+import type { FindWritten } from '../commit-lookup.ts'
 import { versionAsRead } from '../recipient-version.ts'
 import { keyOf } from './memory-keys.ts'
 import { sameVersion } from './memory-rows.ts'
@@ -52,6 +53,8 @@ export class MemoryFleet {
   readonly #holders = new Map<string, { readonly member: MemoryMember; readonly name: HeldName }>()
   /** Ids of notifications that their holder may send. */
   readonly #rights = new Set<string>()
+  /** Who has written the version of a notification that is on record, by its id. */
+  readonly #writers = new Map<string, MemoryMember>()
   /** Ids of claims that a crash of the engine would lose: nothing was written synchronously since. */
   readonly #unflushed = new Set<string>()
   /** The use of the bounds of each tenant by each process: notifications that it has put on record, less those that it ended. */
@@ -130,9 +133,16 @@ export class MemoryFleet {
     this.#rights.delete(id)
   }
 
-  /** Ends the right to send, because a move replaces the version that had it. */
-  endRight({ id }: Pick<Notification, 'id'>): void {
+  /** Notes that the caller has written a version: the right to send the one before has ended. */
+  wrote({ id }: Pick<Notification, 'id'>): void {
     this.#rights.delete(id)
+    this.#writers.set(id, this.caller)
+  }
+
+  /** Reads a notification with its writer. */
+  readonly written: FindWritten = async (tenant, id) => {
+    const notification = this.#lookup.notification({ tenant, id })
+    return notification && { notification, isOthers: this.#writers.get(id) !== this.caller }
   }
 
   isHeldByCaller({ id }: Pick<Notification, 'id'>): boolean {

@@ -151,7 +151,7 @@ export class MemoryStore implements Store {
     return applied
   }
 
-  readonly isApplied = (change: Change) => isOnRecord(this, change)
+  readonly isApplied = (change: Change) => isOnRecord(this, change, this.fleet?.written)
 
   #find({ tenant, id }: Pick<Notification, 'tenant' | 'id'>): Notification | undefined {
     return this.#tenants.get(tenant)?.get(id)
@@ -167,6 +167,7 @@ export class MemoryStore implements Store {
     ).push(id)
     if (notification.job !== undefined) this.#jobs.join(notification.job, id)
     this.#counts.add(notification, 1)
+    this.fleet?.wrote(notification)
     this.#file(notification)
   }
 
@@ -175,7 +176,7 @@ export class MemoryStore implements Store {
     const after = before === move.before ? move.after : { ...before, ...move.after }
     this.#tenants.get(after.tenant)!.set(after.id, after)
     this.#counts.move(before, after)
-    this.fleet?.endRight(after)
+    this.fleet?.wrote(after)
     const stays = after.status === 'digesting' && after.digestId === before.digestId
     if (before.status === 'digesting' && !stays) this.#items.delete(before)
     // A move that keeps its place in the due order stays claimed by its holder, or free.

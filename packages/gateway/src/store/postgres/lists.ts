@@ -4,6 +4,7 @@ import { SluiceError } from '../../errors.ts'
 import type { Digest, Notification } from '../../model.ts'
 import { isFinal } from '../../model.ts'
 import type { DeadLetterQuery, ListQuery, Page, ScanQuery } from '../../ports.ts'
+import type { FindWritten } from '../commit-lookup.ts'
 import { isListed } from '../memory/memory-rows.ts'
 import { statusCodes } from '../status-codes.ts'
 import { type ReadRow, type WholeRow, wholeOf } from './codec.ts'
@@ -67,6 +68,7 @@ const scanLive = `WITH found AS MATERIALIZED (
 
 export interface Lists {
   notification(tenant: string, id: string): Promise<Notification | undefined>
+  written: FindWritten
   list(query: ListQuery): Promise<Page<Notification>>
   deadLetters(query: DeadLetterQuery): Promise<Page<Notification>>
   scan(query: ScanQuery): Promise<Page<Notification>>
@@ -156,6 +158,16 @@ export function createLists(db: Db, member: string, read: ReadRow): Lists {
         tenant,
       ])
       return row === undefined ? undefined : read(row)
+    },
+
+    async written(tenant, id) {
+      const [row] = await db.query<WholeRow & { readonly others: boolean | null }>(
+        `SELECT w.*, coalesce(l.writer, o.writer) <> $3 AS others
+          FROM whole w LEFT JOIN live l ON l.id = w.id LEFT JOIN outcome o ON o.id = w.id
+          WHERE w.id = $1 AND w.tenant = $2`,
+        [id, tenant, member],
+      )
+      return row && { notification: read(row), isOthers: row.others === true }
     },
 
     async list(query) {

@@ -191,7 +191,7 @@ function storeOf(opened: Opened): Store {
     async isApplied(change) {
       // Behind every change that was sent; a connection that was lost is replaced, and what it carried is fenced.
       await writer.task(async () => {})
-      return isOnRecord(this, change)
+      return isOnRecord(this, change, lists.written)
     },
     async begin(of): Promise<GivenRights> {
       const { begun, servers, holds, askedAt } =
