@@ -74,7 +74,8 @@ export function createOwnSweep(options: OwnSweepOptions): OwnSweep {
 
   /** Places what was taken back; its suspects are counted first, in the next look where the limits do not answer. */
   async function placeTaken(): Promise<void> {
-    const suspected = taken.filter(({ mayHaveLeft }) => mayHaveLeft)
+    // A takeover whose answer was lost has noted the suspects, and nobody has counted them.
+    const suspected = taken.filter(({ notification, mayHaveLeft }) => mayHaveLeft || notification.suspects)
     if (suspected.length > 0) await countSuspects(suspected.map(({ notification }) => notification))
     const back = taken.map(({ notification }) => notification)
     taken = []
