@@ -78,6 +78,7 @@ export interface Client {
     caller: Caller,
     to: { readonly recipient: string; readonly sendAt?: number },
     process: Open,
+    operation?: number,
   ): Exchange
   /** Redrives all dead letters of all tenants, again where an answer tells that some had no room. */
   redriveAll(): void
@@ -86,6 +87,8 @@ export interface Client {
 }
 
 const triesMax = 4
+/** Opts out of everything. */
+const everything: Partial<Recipient> = { optOuts: [{ channel: 'email' }, { channel: 'sms' }] }
 /** Until a redrive that found no room is repeated, ms. */
 const fullMs = 5 * second
 
@@ -201,7 +204,14 @@ export function createClient(
         return some && { operation, kind, caller: some.caller, of: some.id, drafts: [] }
       }
       case 'preferences':
-        return { operation, kind, caller, of: recipient, change: changeOf(key), drafts: [] }
+        return {
+          operation,
+          kind,
+          caller,
+          of: recipient,
+          change: traffic?.isFlip === true ? everything : changeOf(key),
+          drafts: [],
+        }
       case 'erase':
         return { operation, kind, caller, of: recipient, drafts: [] }
       case 'redrive':
@@ -315,7 +325,7 @@ export function createClient(
           const first = open()
           send(template, 1, first)
           if (traffic?.isTwice !== true || template.kind !== 'preferences') return
-          const change = changeOf(`operation ${operation} twice`)
+          const change = traffic.isFlip === true ? { optOuts: [] } : changeOf(`operation ${operation} twice`)
           const laterMs = world.between(`operation ${operation} later`, 0, 3)
           world.at(world.now() + laterMs, () => send({ ...template, change }, 1, open(first?.process)))
         })
@@ -330,11 +340,14 @@ export function createClient(
         const plan = { at: world.elapsed(), forMs: 3 * second, selection: { tenant } }
         send({ operation: -1, kind: 'hold', caller, of: `ambush-${id}`, plan, drafts: [] }, 1, other)
       } else {
-        const change = { optOuts: [{ channel: 'email' as const }, { channel: 'sms' as const }] }
-        send({ operation: -1, kind: 'preferences', caller, of: to.id, change, drafts: [] }, 1, other)
+        send(
+          { operation: -1, kind: 'preferences', caller, of: to.id, change: everything, drafts: [] },
+          1,
+          other,
+        )
       }
     },
-    probe(name, caller, { recipient, sendAt }, process) {
+    probe(name, caller, { recipient, sendAt }, process, operation = -1) {
       const draft: Draft = {
         to: { id: recipient, email: `${recipient}@example.com` },
         channel: 'email',
@@ -344,7 +357,7 @@ export function createClient(
         content: { subject: name, text: name },
         ...(sendAt === undefined ? {} : { sendAt }),
       }
-      send({ operation: -1, kind: 'post', caller, drafts: [draft] }, triesMax, process)
+      send({ operation, kind: 'post', caller, drafts: [draft] }, triesMax, process)
       return exchanges.at(-1)!
     },
     redriveAll() {

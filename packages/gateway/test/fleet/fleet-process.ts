@@ -51,10 +51,12 @@ export interface FleetProcessOptions {
   readonly bus: SimBus
   /** Called when the process asks for rights to send, with the time until it has them. */
   readonly onBegin: (requests: readonly RightRequest[], tookMs: number) => void
+  /** The time for which a lock at the record holds a call of a wire up, ms. */
+  readonly lockedMs: (call: string) => number
 }
 
 export async function openFleetProcess(
-  { process, faults, record, server, bus, onBegin }: FleetProcessOptions,
+  { process, faults, record, server, bus, onBegin, lockedMs }: FleetProcessOptions,
   context: Pick<RuntimeContext, 'clock' | 'errorsOf'>,
 ): Promise<Fleet> {
   const member = `m${process.number}`
@@ -63,7 +65,18 @@ export async function openFleetProcess(
     name: string,
     port: Port,
     more: Partial<Pick<WireOptions<Port>, 'isInOrder' | 'direct' | 'onSent'>> = {},
-  ): Port => wired({ name, process, faults, port, terms: recordTerms, code, direct: [], ...more })
+  ): Port =>
+    wired({
+      name,
+      process,
+      faults,
+      port,
+      terms: recordTerms,
+      code,
+      direct: [],
+      lockedMs: (method) => lockedMs(`${name}.${method}`),
+      ...more,
+    })
   const store = wire('store', own.store, {
     direct: ['mayHave', 'claimedUntil', 'close'],
     isInOrder: (method) => !beside.has(method),

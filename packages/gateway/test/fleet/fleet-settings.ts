@@ -5,6 +5,7 @@
  */
 import type { Span } from './oracle-calm.ts'
 import { recipients, type Settings, second, settingsOf } from './settings.ts'
+import type { Strike } from './strike.ts'
 import { drawOf } from './world.ts'
 
 interface Timed {
@@ -34,6 +35,10 @@ export interface FleetSettings {
   readonly gateways: number
   readonly focus: Focus
   readonly ambushes: readonly Ambush[]
+  /** @defaultValue none */
+  readonly strikes?: readonly Strike[]
+  /** A process that is stopped goes on when the others have declared it dead. @defaultValue false */
+  readonly wakesAtDeath?: boolean
   readonly engines: {
     /** The server of limits loses everything and goes on. */
     readonly flushes: readonly Timed[]
@@ -260,9 +265,11 @@ export function fleetSettingsOf(seed: number, gateways: number): FleetSettings {
 }
 
 /** Spans in which an engine is away or has been a moment ago. */
-export function engineSpans({ engines }: FleetSettings): readonly Span[] {
+export function engineSpans({ engines, strikes = [], settings }: FleetSettings): readonly Span[] {
   const span = (at: number, forMs: number): Span => ({ from: at, to: at + forMs + second })
   return [
+    // Nobody knows beforehand when they strike.
+    ...(strikes.length === 0 ? [] : [span(0, settings.trafficMs)]),
     ...engines.flushes.map(({ at }) => span(at, 0)),
     ...engines.restarts.map(({ at, downMs }) => span(at, downMs)),
     ...engines.failOvers.map(({ at, lostMs, deposedMs }) => span(at, lostMs + deposedMs)),

@@ -131,8 +131,8 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
     own.onDeath((how) => {
       if (open?.process === own) open = undefined
       oracles.died(own.number, how)
-      const downMs = world.between(`down ${own.number}`, 100, how === 'stop' ? 1_000 : downMsMax)
-      world.at(world.now() + downMs, boot)
+      const most = how === 'stop' ? 1_000 : (settings.downMsMax ?? downMsMax)
+      world.at(world.now() + world.between(`down ${own.number}`, 100, most), boot)
     })
     runIn(own, () => start(own)).catch((error: unknown) => {
       // A start that fails ends the process, and its supervisor starts another one.

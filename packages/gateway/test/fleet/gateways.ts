@@ -18,6 +18,7 @@ import {
   tailMsMax,
   wordless,
 } from './fleet.ts'
+import { type Drill, drilled } from './fleet-drills.ts'
 import { createSimBus, openFleetProcess } from './fleet-process.ts'
 import { engineSpans, type FleetSettings, fleetSettingsOf } from './fleet-settings.ts'
 import { endMemoryWatch } from './memory-watch.ts'
@@ -30,12 +31,14 @@ import { createSimFleetRecord } from './sim-fleet-record.ts'
 import { createSimService } from './sim-provider.ts'
 import { openServer } from './sim-server.ts'
 import { installTimers, runIn } from './sim-timers.ts'
+import { createStrikes } from './strikes.ts'
 import { createWorld } from './world.ts'
 
 export interface FleetRunOptions extends Omit<RunOptions, 'settings'> {
   /** Runs the scripts of the limits. @defaultValue this process */
   readonly scripts?: ScriptServer
   readonly gateways: number
+  readonly drill?: Drill | undefined
   readonly fleet?: FleetSettings
 }
 
@@ -45,7 +48,9 @@ type Serving = Open & { readonly gateway: Gateway }
 const startMsMax = 500
 
 export async function runGateways(seed: number, options: FleetRunOptions): Promise<RunResult> {
-  const { without = new Set<string>(), gateways, fleet = fleetSettingsOf(seed, gateways) } = options
+  const { without = new Set<string>(), gateways, drill } = options
+  const usual = fleetSettingsOf(seed, gateways)
+  const { fleet = drill === undefined ? usual : drilled(drill, seed, usual) } = options
   const { settings, engines } = fleet
   const ambushes = fleet.ambushes.map((each, index) => ({ ...each, name: `ambush-${index}` }))
   const world = createWorld(seed, settings.start, options.isVerbose === true)
@@ -101,6 +106,26 @@ export async function runGateways(seed: number, options: FleetRunOptions): Promi
     own.pause(forMs)
   }
 
+  const strikes = createStrikes({
+    world,
+    strikes: fleet.strikes ?? [],
+    untilMs: settings.trafficMs,
+    without,
+    faults,
+    server,
+    service,
+    client,
+    serving: () => [...serving],
+    pause,
+  })
+
+  // A process that goes on the moment it is declared dead does not know it yet.
+  if (fleet.wakesAtDeath === true)
+    record.onDeclaredDead((number) => {
+      const own = [...alive].find((each) => each.number === number)
+      world.at(world.now() + world.between(`wake ${number}`, 0, 2), () => own?.wake())
+    })
+
   /** Pauses a process about the instant at which it has a right to send, and lets a client forbid it elsewhere. */
   function ambush(own: SimProcess, requests: readonly RightRequest[], tookMs: number): void {
     const index = ambushes.findIndex(({ at }) => at <= world.elapsed())
@@ -136,7 +161,11 @@ export async function runGateways(seed: number, options: FleetRunOptions): Promi
             record,
             server,
             bus,
-            onBegin: (requests, tookMs) => ambush(own, requests, tookMs),
+            lockedMs: (call) => strikes.lockedMs(own, call),
+            onBegin(requests, tookMs) {
+              ambush(own, requests, tookMs)
+              strikes.onBegin(own, requests, tookMs)
+            },
           },
           context,
         )

@@ -9,7 +9,9 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { misused, readArguments } from '../../../../scripts/runner/arguments.ts'
 import { didYouMean } from '../../src/config/suggestion.ts'
+import { type DrillOfOne, drilledAlone, drillsOfOne } from './drills-of-one.ts'
 import { type RunOptions, type RunResult, runFleet } from './fleet.ts'
+import { type Drill, drills } from './fleet-drills.ts'
 import { type Focus, focusOf } from './fleet-settings.ts'
 import { runGateways } from './gateways.ts'
 import { sabotages } from './sabotages.ts'
@@ -47,6 +49,8 @@ checks the invariants.
   --trace <file>     write the trace of that seed, whether it fails or not
   --calls            with every call of a port in the trace
   --gateways <n>     run so many gateways at once, 1 to 4, over one record and one server of limits (1)
+  --drill <name>     run seeds with the traffic and the faults of a drill. One gateway: ${drillsOfOne.join(', ')};
+                     several: ${drills.join(', ')}
   --served           count the limits of the one gateway in a server, which loses them as the seed says
   --redis            run the scripts of the limits on a Redis that the command starts, in place of their translation in
                      the process itself: the same traces at twice the cost
@@ -61,6 +65,7 @@ const { values, positionals } = readArguments(
     trace: { type: 'string' },
     calls: { type: 'boolean', default: false },
     gateways: { type: 'string' },
+    drill: { type: 'string' },
     served: { type: 'boolean', default: false },
     redis: { type: 'boolean', default: false },
     /** The Redis of a worker. */
@@ -89,6 +94,12 @@ if (values.gateways !== undefined && !/^[1-4]$/.test(values.gateways))
   misused(usage, `--gateways wants a number from 1 to 4, not "${values.gateways}"`)
 if (values.served && values.gateways !== undefined && values.gateways !== '1')
   misused(usage, '--served is for one gateway: several have a server in any case')
+const gateways = Number(values.gateways ?? 1)
+const drill = drills.find((each) => each === values.drill)
+const drillOfOne = drillsOfOne.find((each) => each === values.drill)
+const drillNames = gateways === 1 ? drillsOfOne : drills
+if (values.drill !== undefined && !drillNames.some((each) => each === values.drill))
+  misused(usage, `there is no drill called ${values.drill}${didYouMean(values.drill, drillNames)}`)
 if (values.scale !== 'small' && values.scale !== 'full')
   misused(usage, `--scale wants small or full, not "${values.scale}"`)
 const scale: Scale = values.scale === 'full' ? 'full' : 'small'
@@ -98,7 +109,6 @@ const isSimulated =
   values.worker ||
   [values.seeds, values.seed, values.from, values.gateways].some((each) => each !== undefined)
 const from = Number(values.from ?? 1)
-const gateways = Number(values.gateways ?? 1)
 /** A Redis of this command, which its workers share. */
 const redis = values.redis && values.socket === undefined ? await startSimRedis() : undefined
 const socket = values.socket ?? redis?.url
@@ -139,9 +149,10 @@ async function prove(): Promise<void> {
 function run(seed: number, options: RunOptions = {}, of = gateways): Promise<RunResult> {
   if (of === 1) {
     const limitServer = values.served ? (scripts ?? createScriptServer()) : undefined
-    return runFleet(seed, { ...options, ...(limitServer === undefined ? {} : { limitServer }) })
+    const settings = drillOfOne === undefined ? {} : { settings: drilledAlone(drillOfOne, seed) }
+    return runFleet(seed, { ...options, ...settings, ...(limitServer === undefined ? {} : { limitServer }) })
   }
-  return runGateways(seed, { ...options, gateways: of, ...(scripts === undefined ? {} : { scripts }) })
+  return runGateways(seed, { ...options, gateways: of, drill, ...(scripts === undefined ? {} : { scripts }) })
 }
 
 async function work(): Promise<void> {
@@ -182,6 +193,7 @@ async function spread(
     readonly sabotage?: string
     readonly gateways?: number
     readonly focus?: Focus
+    readonly drill?: Drill | DrillOfOne | undefined
     readonly onFailure?: (failure: Failure) => void
   },
 ): Promise<{ readonly ran: number; readonly failures: readonly Failure[] }> {
@@ -207,6 +219,7 @@ async function spread(
       ...(values.served ? ['--served'] : []),
       ...(socket === undefined ? [] : ['--socket', socket]),
       ...(options.focus === undefined ? [] : ['--focus', options.focus]),
+      ...(options.drill === undefined ? [] : ['--drill', options.drill]),
     ]
     const hook = new URL('./sabotage-hook.ts', import.meta.url).href
     const child = spawn(
@@ -250,9 +263,10 @@ async function many(count: number): Promise<void> {
   const onFailure = ({ seed, invariant, detail }: Failure): void => {
     console.log(`seed ${seed}: ${invariant}: ${detail}`)
     const of = gateways === 1 ? (values.served ? '--served ' : '') : `--gateways ${gateways} `
-    console.log(`  npm run check:fleet -- ${of}--seed ${seed}`)
+    const traffic = values.drill === undefined ? '' : `--drill ${values.drill} `
+    console.log(`  npm run check:fleet -- ${of}${traffic}--seed ${seed}`)
   }
-  const { ran, failures } = await spread(count, { onFailure })
+  const { ran, failures } = await spread(count, { onFailure, drill: drill ?? drillOfOne })
   const seconds = Math.round((performance.now() - began) / 1_000)
   console.log(`${ran} seeds, ${failures.length} failed, ${seconds} s`)
   if (failures.length > 0) process.exitCode = 1
@@ -261,13 +275,14 @@ async function many(count: number): Promise<void> {
 async function sabotageAll(): Promise<void> {
   for (const name of positionals.length > 0 ? positionals : names) {
     const began = performance.now()
-    const { gateways: most = 1, focus } = sabotages.find((each) => each.name === name)!
+    const { gateways: most = 1, focus, drill: own } = sabotages.find((each) => each.name === name)!
     const seedsMax = most > 1 ? fleetSabotageSeedsMax : sabotageSeedsMax
     const { ran, failures } = await spread(Number(values.seeds ?? seedsMax), {
       first: true,
       sabotage: name,
       gateways: Math.max(most, gateways),
       ...(focus === undefined ? {} : { focus }),
+      drill: own,
     })
     const seconds = Math.round((performance.now() - began) / 1_000)
     const [first] = failures
@@ -277,7 +292,7 @@ async function sabotageAll(): Promise<void> {
       ? `NOT FOUND ${first?.detail ?? ''}`
       : `seed ${first.seed}: ${first.invariant}: ${first.detail}`
     console.log(
-      `${name.padEnd(36)} ${(focus ?? 'all').padEnd(8)} ${String(ran).padStart(4)} runs ${String(seconds).padStart(4)} s  ${found}`,
+      `${name.padEnd(36)} ${(own ?? focus ?? 'all').padEnd(8)} ${String(ran).padStart(4)} runs ${String(seconds).padStart(4)} s  ${found}`,
     )
     if (!isFound) process.exitCode = 1
   }

@@ -3,10 +3,10 @@
  * cancelled notification is not sent, and one key has one answer.
  */
 import type { OptOut } from '../../src/model.ts'
+import type { Message } from '../../src/ports.ts'
 import type { Exchange } from './client.ts'
 import { decidedAt, type Watched } from './oracle.ts'
 import type { WatchedRecord } from './oracle-record.ts'
-import type { Call } from './sim-provider.ts'
 
 export interface WatchedClient {
   /** Ids that a client was told, with the exchange that told it. */
@@ -16,7 +16,10 @@ export interface WatchedClient {
   died(process: number): void
 }
 
-function matches({ category, channel }: OptOut, { message }: Call): boolean {
+function matches(
+  { category, channel }: OptOut,
+  message: Pick<Message, 'priority' | 'category' | 'channel'>,
+): boolean {
   if (message.priority === 'critical') return category === message.category && channel === message.channel
   return (
     (category === undefined || category === message.category) &&
@@ -24,10 +27,8 @@ function matches({ category, channel }: OptOut, { message }: Call): boolean {
   )
 }
 
-export function watchClient(
-  { world, settings, client, service }: Watched,
-  { rows }: WatchedRecord,
-): WatchedClient {
+export function watchClient(watched: Watched, { rows }: WatchedRecord): WatchedClient {
+  const { world, client, service } = watched
   const told = new Map<string, Exchange>()
   const cancelled = new Map<string, number>()
   const idsOf = new Map<string, string>()
@@ -37,8 +38,11 @@ export function watchClient(
   const overAt = ({ answeredAt, process }: Exchange): number =>
     answeredAt ?? deaths.get(process) ?? Number.POSITIVE_INFINITY
 
-  /** The opt-outs that hold for sure: the last change was answered, and no other one may have come after it. */
-  function optOutsOf(tenant: string, recipient: string, at: number): readonly OptOut[] {
+  /**
+   * The opt-outs that are known for sure: the last change was answered, and no other one may have come after it. Undefined
+   * where they are not.
+   */
+  function optOutsOf(tenant: string, recipient: string, at: number): readonly OptOut[] | undefined {
     const changes = client.exchanges.filter(
       ({ kind, caller, of, change, sentAt }) =>
         kind === 'preferences' &&
@@ -48,16 +52,16 @@ export function watchClient(
         sentAt <= at,
     )
     const last = changes.findLast(({ response, answeredAt }) => response?.status === 200 && answeredAt! < at)
-    if (last === undefined) return []
+    if (last === undefined) return undefined
     const isAlone = changes.every((each) => each === last || overAt(each) < last.sentAt)
-    return isAlone ? (last.change?.optOuts ?? []) : []
+    return isAlone ? (last.change?.optOuts ?? []) : undefined
   }
 
   service.observers.add((call, what) => {
     if (what !== 'written') return
     const { id, tenant, to } = call.message
-    const at = decidedAt(settings, call)
-    const optOut = optOutsOf(tenant, to.id, at).find((each) => matches(each, call))
+    const at = decidedAt(watched, call)
+    const optOut = optOutsOf(tenant, to.id, at)?.find((each) => matches(each, call.message))
     if (optOut !== undefined)
       world.violate('5 opt-out', `${id} was sent to ${to.id}, who opted out of ${JSON.stringify(optOut)}`)
     const cancelledAt = cancelled.get(id)
@@ -65,11 +69,27 @@ export function watchClient(
       world.violate('5 cancelled', `${id} was sent after its cancellation was answered`)
   })
 
+  /** No opt-out that was lifted before the request keeps a notification from its recipient. */
+  function checkSuppressed({ sentAt, response }: Exchange, id: string): void {
+    const row = rows.get(id)
+    const status = response?.accepted?.find((each) => each.id === id)?.status
+    if (row === undefined || status !== 'suppressed' || row.decision.reason !== 'opted_out') return
+    const { tenant, to } = row
+    const isErased = client.exchanges.some(
+      ({ kind, caller, of }) => kind === 'erase' && caller.tenant === tenant && of === to.id,
+    )
+    const optOuts = optOutsOf(tenant, to.id, sentAt)
+    if (optOuts === undefined || isErased || optOutsOf(tenant, to.id, world.now()) !== optOuts) return
+    if (optOuts.every((each) => !matches(each, row)))
+      world.violate('5 opt-out', `${id} was suppressed, and ${to.id} had no opt-out of it any more`)
+  }
+
   client.observers.add((exchange) => {
     const { kind, key, caller, response, of = '' } = exchange
     if (response === undefined) return
     for (const { id } of response.accepted ?? []) {
       told.set(id, exchange)
+      checkSuppressed(exchange, id)
       if (!rows.has(id)) world.violate('3 lost', `${id} was answered ${response.status} and is not on record`)
     }
     if (kind === 'cancel' && response.status === 204) {

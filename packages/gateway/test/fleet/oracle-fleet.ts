@@ -9,6 +9,7 @@ import type { Watched } from './oracle.ts'
 import type { Calm } from './oracle-calm.ts'
 import { hasEnded, type WatchedRecord } from './oracle-record.ts'
 import { second } from './settings.ts'
+import type { SimFleetRecord } from './sim-fleet-record.ts'
 import type { Call } from './sim-provider.ts'
 
 export interface WatchedFleet {
@@ -22,12 +23,11 @@ const takeoverMsMax = 30 * second
 
 const recipientOf = ({ tenant, to }: Pick<Notification, 'tenant' | 'to'>): string => `${tenant} ${to.id}`
 
-/** @param onDeclaredDead calls back with the number of each process that the others declare dead */
 export function watchFleet(
   { world, settings, service, record }: Watched,
   { rows }: WatchedRecord,
   calm: Calm,
-  onDeclaredDead: (hear: (process: number) => void) => void,
+  { onDeclaredDead, onRights }: Pick<SimFleetRecord, 'onDeclaredDead' | 'onRights'>,
 ): WatchedFleet {
   /** Instants at which processes were declared dead, and at which they have died. */
   const declared = new Map<number, number>()
@@ -41,6 +41,11 @@ export function watchFleet(
   onDeclaredDead((process) => {
     declared.set(process, world.now())
     expectTakeover()
+  })
+
+  onRights((process) => {
+    if (declared.has(process))
+      world.violate('11 fenced', `process ${process} was declared dead, and was given a right to send`)
   })
 
   record.observers.add(({ method, args, process = 0 }) => {

@@ -26,7 +26,8 @@ function stops({ tenant, channel, category, account }: HoldPlan['selection'], ca
   )
 }
 
-export function watchHolds({ world, settings, client, service }: Watched): void {
+export function watchHolds(watched: Watched): void {
+  const { world, client, service } = watched
   let inForce: readonly Force[] = []
 
   client.observers.add(({ kind, of: name = '', plan, sentAt, response }) => {
@@ -55,7 +56,7 @@ export function watchHolds({ world, settings, client, service }: Watched): void 
   service.observers.add((call, what) => {
     if (what !== 'written') return
     const { message } = call
-    const at = decidedAt(settings, call)
+    const at = decidedAt(watched, call)
     const hold = inForce.find(
       ({ name, selection, from, until }) =>
         at > from && at < Math.min(until, endAskedAt(name), unansweredEnd(name)) && stops(selection, call),

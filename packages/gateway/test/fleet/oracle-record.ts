@@ -81,6 +81,18 @@ export function watchRecord({ world, settings, service, record }: Watched): Watc
     const bound = boundOf(row)
     if (bound === undefined || row.job !== undefined || row.priority === 'critical') return
     const key = `${row.tenant} ${bound}`
+    // Where nobody in a bound has moved there, all of them have asked for room.
+    if (
+      settings.isRoomExact === true &&
+      (movedIn.get(key)?.size ?? 0) === 0 &&
+      (counts.get(key) ?? 0) > maxOf(bound)
+    ) {
+      world.violate(
+        '7 bound',
+        `${counts.get(key)} in the bound ${bound} of ${row.tenant}, of ${maxOf(bound)}: ${row.id}`,
+      )
+      return
+    }
     const since = fullSince.get(key)
     const now = counts.get(key) ?? 0
     if (since !== undefined && since < row.createdAt - movedSlackMs && now > maxOf(bound))

@@ -14,6 +14,8 @@ export interface Watched {
   readonly service: SimService
   readonly record: Pick<SimRecord, 'observers'>
   readonly machine: Machine
+  /** Several gateways share the record. @defaultValue false */
+  readonly isFleet?: boolean
 }
 
 /** The authors of a message: of a digest, those of its items. */
@@ -27,6 +29,6 @@ export function actorsOf({ data }: Pick<Message, 'data'>): readonly string[] {
  * The instant from which nothing can keep a call from its recipient any more. One gateway looks when it hands the call to
  * the provider's adapter; of several, each looks again when the adapter writes.
  */
-export function decidedAt(settings: Settings, { handedAt, at }: Call): number {
-  return 'gateways' in settings ? at : handedAt
+export function decidedAt({ isFleet = false }: Pick<Watched, 'isFleet'>, { handedAt, at }: Call): number {
+  return isFleet ? at : handedAt
 }

@@ -60,6 +60,8 @@ const bounded: ReadonlyMap<string, number> = new Map([
   ['delivery/quarantine.ts failures', 1],
   // 100,000 instants that were planned for what became due while no gateway ran.
   ['admission/overdue.ts plans', 1],
+  // Without a place after a failure, until the next look at the subject: 128 of each of 10,000 subjects.
+  ['admission/hold-order.ts unbooked', subjectsMax],
   // A digest that closed while its subject was read from the record: until the next look at those who wait there.
   ['adapters/state/memory.ts waitlist', subjectsMax],
 ])
@@ -137,10 +139,10 @@ export function createFleetOracles(
   engines: readonly Span[],
 ): FleetOracles {
   const { world, settings, record } = watched
-  const common = createCommon(watched)
+  const common = createCommon({ ...watched, isFleet: true })
   // The state of the accounts is born, and grants nothing for a while.
   const calm = createCalm(world, settings, [...engines, { from: 0, to: bornMs }])
-  const fleet = watchFleet(watched, common.record, calm, record.onDeclaredDead)
+  const fleet = watchFleet(watched, common.record, calm, record)
   const accounts = watchFleetAccounts(watched, engines)
   const order = watchOrder(watched, common.record, calm, true)
   const lateness = watchLateness(watched, common.record, calm, fleetLateMsMax)

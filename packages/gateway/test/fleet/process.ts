@@ -50,12 +50,19 @@ export class SimProcess {
     if (this.death !== undefined || this.#pausedUntil !== undefined) return
     this.#pausedUntil = this.world.now() + ms
     this.world.trace({ kind: 'pause', process: this.number, forMs: ms })
-    this.world.at(this.#pausedUntil, () => {
-      this.#pausedUntil = undefined
-      const piled = this.#piled
-      this.#piled = []
-      for (const callback of piled) this.world.soon(() => this.run(callback))
+    const until = this.#pausedUntil
+    this.world.at(until, () => {
+      if (this.#pausedUntil === until) this.wake()
     })
+  }
+
+  /** Ends a pause. */
+  wake(): void {
+    if (this.#pausedUntil === undefined) return
+    this.#pausedUntil = undefined
+    const piled = this.#piled
+    this.#piled = []
+    for (const callback of piled) this.world.soon(() => this.run(callback))
   }
 
   onDeath(mourner: (how: Death) => void): () => void {

@@ -63,12 +63,16 @@ interface Traffic {
   readonly recent: number
   /** A change of preferences is followed by another one of the same recipient at another process, within 3 ms. */
   readonly isTwice: boolean
+  /** The first of the two changes opts out of everything, and the second one lifts that. @defaultValue as the seed says */
+  readonly isFlip?: boolean
 }
 
 export interface Settings {
   readonly seed: number
   /** Epoch ms. */
   readonly start: number
+  /** Longest time for which a killed process is away, ms. @defaultValue downMsMax */
+  readonly downMsMax?: number
   /** How long traffic lasts, ms. */
   readonly trafficMs: number
   readonly operations: number
@@ -80,6 +84,8 @@ export interface Settings {
   readonly rates: readonly RateRule[]
   readonly queueMax: number
   readonly waitingMax: number
+  /** The server of limits answers in time, so that nobody takes room by the record. @defaultValue false */
+  readonly isRoomExact?: boolean
   readonly accounts: readonly AccountRule[]
   readonly breakerInARow: number
   /**
@@ -340,7 +346,7 @@ export function configOf(settings: Settings): object {
     provider: 'sandbox',
     accounts: accounts.map(({ id, windows }) => ({
       id,
-      rate: windows.map(({ max, windowMs }) => `${max}/${windowMs}ms`),
+      rate: windows.length === 0 ? 'unlimited' : windows.map(({ max, windowMs }) => `${max}/${windowMs}ms`),
     })),
     timeout: '3s',
     retry: { base: '500ms', cap: '4s', attempts: 4, budget: '50%' },

@@ -5,7 +5,7 @@
 import { SluiceError } from '../../src/errors.ts'
 import type { Role } from '../../src/ports/fleet.ts'
 import type { TenantRecords } from '../../src/ports/tenants.ts'
-import type { Store } from '../../src/ports.ts'
+import type { GivenRights, Store } from '../../src/ports.ts'
 import { createMemoryRecord } from '../../src/store/memory/memory.ts'
 import type { BeatAnswer, MemberRecord } from '../../src/store/postgres/fleet/members.ts'
 import type { RegistrationRecord } from '../../src/store/postgres/fleet/registrations.ts'
@@ -28,6 +28,8 @@ export interface SimFleetRecord extends Pick<SimRecord, 'observers' | 'timeLine'
   join(process: number): ProcessRecord
   /** Calls back with the number of each process that is declared dead. */
   onDeclaredDead(hear: (process: number) => void): void
+  /** Calls back with each process that is given rights to send. */
+  onRights(hear: (process: number) => void): void
   /** Restarts the engine after a crash: it is away for so long, and claims that were not flushed are lost. */
   crash(downMs: number): void
 }
@@ -46,6 +48,7 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
   const observers: SimRecord['observers'] = new Set()
   const members = new Map<string, Member>()
   const mourners = new Set<(process: number) => void>()
+  const rightsHeard = new Set<(process: number) => void>()
   const holders = new Map<Role, string>()
   const servers = new Map<string, { life: string; number: number; isSettled: boolean }>()
   let registrations = 0
@@ -119,7 +122,12 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
         const isRefused = (value as { applied?: boolean } | undefined)?.applied === false
         if (writes.has(name) && !isRefused)
           for (const observer of observers) observer({ method: name as 'commit', args, process })
-        if (name === 'begin') return { ...(value as object), servers: newest() }
+        if (name === 'begin') {
+          const given = value as GivenRights
+          if ((args[0] as readonly unknown[]).length > given.refused.size)
+            for (const hear of rightsHeard) hear(process)
+          return { ...given, servers: newest() }
+        }
         // The answer of an engine across a network shares no object with it.
         return structuredClone(value)
       })
@@ -130,6 +138,7 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
     observers,
     timeLine: undefined,
     onDeclaredDead: (hear) => void mourners.add(hear),
+    onRights: (hear) => void rightsHeard.add(hear),
     join(process) {
       const member = `m${process}`
       members.set(member, { process, beat: 0, state: 1 })

@@ -32,6 +32,8 @@ interface Life {
   space: string
   /** Connections to a life that has ended are lost at this instant. */
   endsAt: number
+  /** The one process that stays connected until then; absent: all do. */
+  only?: SimProcess | undefined
 }
 
 export interface SimServer {
@@ -43,8 +45,10 @@ export interface SimServer {
   /**
    * Puts a replica in its place that lacks the last writes. Processes that are still connected go on with the deposed
    * server for a while, and it answers them.
+   *
+   * @param only the one process that stays connected
    */
-  failOver(lostMs: number, deposedMs: number): void
+  failOver(lostMs: number, deposedMs: number, only?: SimProcess): void
   /** Removes the keys of the run. */
   close(): Promise<void>
 }
@@ -78,7 +82,8 @@ export function openServer(world: World, scripts: ScriptServer): SimServer {
     let registering: Promise<void> | undefined
     let expected = 0
     /** A process that is still connected to a deposed server is so until the connection ends. */
-    const isOver = (of: Life): boolean => of.endsAt <= world.now()
+    const isOver = (of: Life): boolean =>
+      of.endsAt <= world.now() || (of.only !== undefined && of.only !== process)
 
     async function register(): Promise<void> {
       if (world.now() < downUntil) throw new Error('the server is away')
@@ -179,7 +184,7 @@ export function openServer(world: World, scripts: ScriptServer): SimServer {
       downUntil = world.now() + downMs
       life = newLife()
     },
-    failOver(lostMs, deposedMs) {
+    failOver(lostMs, deposedMs, only) {
       const old = life
       const next = newLife()
       void world.outside(scripts.copy(old.space, next.space))
@@ -187,6 +192,7 @@ export function openServer(world: World, scripts: ScriptServer): SimServer {
         if (life !== old) return
         world.trace({ kind: 'redis fails over', lostMs, deposedMs })
         old.endsAt = world.now() + deposedMs
+        old.only = only
         life = next
       })
     },

@@ -21,6 +21,8 @@ export interface WireOptions<Port> {
   readonly isInOrder?: (method: string) => boolean
   /** Terms of single methods. */
   readonly exceptions?: Readonly<Record<string, Partial<PortTerms>>>
+  /** The time for which a lock at the engine holds a call up, ms. */
+  readonly lockedMs?: ((method: string) => number) | undefined
   /** Called with each call that is sent, and with its fate. */
   readonly onSent?: (method: string, fate: Fate, args: readonly unknown[]) => void
 }
@@ -56,7 +58,9 @@ export function wired<Port extends object>(options: WireOptions<Port>): Port {
     counts.set(method, count)
     const id = `${process.number}.${name}.${method}.${count}`
     const terms = { ...options.terms, ...options.exceptions?.[method] }
-    const fate = faults.fateOf(id, terms)
+    const lockedMs = options.lockedMs?.(method) ?? 0
+    const usual = faults.fateOf(id, terms)
+    const fate = lockedMs > 0 ? { ...usual, requestMs: Math.max(usual.requestMs, lockedMs) } : usual
     if (faults.strikesAt('before', fate)) {
       process.end('kill', `before ${id}`)
       return never
