@@ -316,23 +316,37 @@ for (const engine of engines)
       const { openState, prefix, now } = openLimits(engine)
       const clock = createVirtualClock(1_000_000)
       const monotonic = () => performance.now()
+      const registrations = createMemoryRegistrations()
       let reads = 0
-      const join = () =>
-        openState({
-          redis: openRedis(engine, {
-            prefix,
-            clock: { ...clock, monotonic },
-            isVirtual: true,
-            deadlineMs: 3_000,
-          }),
+      const join = async (name: string) => {
+        const redis = openRedis(engine, {
+          prefix,
+          clock: { ...clock, monotonic },
+          isVirtual: true,
+          registrations,
+          deadlineMs: 1_000,
+        })
+        const state = openState({
+          redis,
           clock: { now: clock.now, monotonic },
-          async recover() {
-            reads += 1
-            await sleep(3_300)
+          async recover(subject) {
+            if (subject.key === ada.key) {
+              reads += 1
+              await sleep(1_300)
+            }
             return { entries: [], fingerprints: [], waitlist: [] }
           },
         })
-      const booked = await Promise.all([reserve(join(), '1'), reserve(join(), '2')])
+        // A busy machine connects in more than the second that a question has.
+        for (let isOpen = false; !isOpen; )
+          isOpen = await state.reserve([{ ...request('1'), subject: { ...ada, key: name } }]).then(
+            () => true,
+            () => false,
+          )
+        return state
+      }
+      const [one, other] = [await join('one'), await join('other')]
+      const booked = await Promise.all([reserve(one, '1'), reserve(other, '2')])
       assert.deepEqual(booked.map(({ at }) => at - now()).sort(), [0, windowMs])
       assert.equal(reads, 1)
     })
