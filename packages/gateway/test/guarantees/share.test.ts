@@ -80,7 +80,7 @@ async function loseBoth(
   t: TestContext,
   name: string,
   keeper: 'killed' | 'stopped',
-  { isCluster = false, queue }: { readonly isCluster?: boolean; readonly queue?: string | undefined } = {},
+  isCluster = false,
 ): Promise<void> {
   const redis = await startOwn(t, isCluster)
   const fleet = await startFleet(t, {
@@ -89,7 +89,7 @@ async function loseBoth(
     tenants: { limited: { rate: '100/s' } },
     policy,
     rate: ['50/s'],
-    config: { log: { level: 'info' }, ...(queue === undefined ? {} : { queue }) },
+    config: { log: { level: 'info' } },
   })
   const ids = { shared: [] as string[], held: [] as string[] }
   const post = async (at: number, category: 'security' | 'social', n: number): Promise<void> => {
@@ -195,7 +195,7 @@ async function cutOne(t: TestContext): Promise<void> {
 }
 
 /** All at once: they wait most of the time. */
-describe('two gateways without their Redis', { ...needs('postgres', 'redis'), concurrency: 5 }, () => {
+describe('two gateways without their Redis', { ...needs('postgres', 'redis'), concurrency: 4 }, () => {
   after(dropSchemas)
 
   test('send what is shared within the limits, hold all else, and take over from each other', (t) =>
@@ -204,11 +204,7 @@ describe('two gateways without their Redis', { ...needs('postgres', 'redis'), co
   test('go on alike where the one that kept the limits was stopped, and wakes', (t) =>
     loseBoth(t, 'share_stopped', 'stopped'))
 
-  test('go on alike without a cluster', (t) => loseBoth(t, 'share_cluster', 'killed', { isCluster: true }))
-
-  test('go on alike where notifications wait in RabbitMQ', needs('rabbitmq'), (t) =>
-    loseBoth(t, 'share_broker', 'killed', { queue: process.env.SLUICE_TEST_RABBITMQ }),
-  )
+  test('go on alike without a cluster', (t) => loseBoth(t, 'share_cluster', 'killed', true))
 
   test(
     'hold at the one that alone is cut from it, while the other goes on, and nobody keeps the limits',
