@@ -1,4 +1,5 @@
 /** Drills of one gateway: traffic and faults that are made for one kind of mistake. No seed has a drill by itself. */
+import { quietSettings } from './quiet-settings.ts'
 import type { HoldPlan, Settings } from './settings.ts'
 import { recipients, second, settingsOf } from './settings.ts'
 import { drawOf } from './world.ts'
@@ -16,37 +17,10 @@ export function drilledAlone(drill: DrillOfOne, seed: number): Settings {
   const everything = { name: 'everything', per: ['recipient'], max: 1, over: 'delay' } as const
   const settings: Settings = {
     ...before,
-    trafficMs,
+    ...quietSettings(trafficMs),
     operations: between('operations', 120, 180),
     limits: [{ ...everything, windowMs: 2 * second }],
-    deduplicationMs: 0,
-    rates: [],
-    queueMax: 10_000,
-    waitingMax: 10_000,
     accounts: [{ id: 'account-0', windows: [{ max: 50, windowMs: second }] }],
-    provider: {
-      idempotent: false,
-      failShare: 0,
-      limitShare: 0,
-      hangShare: 0,
-      lostShare: 0,
-      lateWriteShare: 0,
-    },
-    faults: {
-      phases: [{ from: second, to: trafficMs }],
-      delayShare: 0,
-      stateDelayShare: 0,
-      refusedShare: 0,
-      commitRefusedShare: 0,
-      lostShare: 0,
-      stateRefusedShare: 0,
-      kills: [],
-      pauses: [],
-      steps: [],
-      stops: [],
-      holds: [],
-      isEndless: false,
-    },
   }
   const holds = (count: number, plan: Pick<HoldPlan, 'forMs' | 'isBeforeCall'>): readonly HoldPlan[] =>
     Array.from({ length: count }, (_each, index) => ({

@@ -3,6 +3,7 @@
  * drill by itself; a sabotage names the one in which its seeds are run.
  */
 import type { FleetSettings } from './fleet-settings.ts'
+import { quietSettings } from './quiet-settings.ts'
 import { recipients, type Settings, second } from './settings.ts'
 import type { Strike } from './strike.ts'
 import { drawOf } from './world.ts'
@@ -21,44 +22,17 @@ export function drilled(drill: Drill, seed: number, mixed: FleetSettings): Fleet
   /** One limit of one call, accounts that hold nobody up, and engines that answer soon. */
   const settings: Settings = {
     ...before,
-    trafficMs,
+    ...quietSettings(trafficMs),
     operations: between('operations', 40, 70),
     limits: [{ name: 'everything', per: ['recipient'], max: 1, windowMs: 2 * second, over: 'delay' }],
-    deduplicationMs: 0,
-    rates: [],
-    queueMax: 10_000,
-    waitingMax: 10_000,
     // The token of an account ends with its slot, so that an answer of the limits that comes late is used without one only.
     accounts: [{ id: 'account-0', windows: draw('rate') < 0.3 ? [{ max: 50, windowMs: second }] : [] }],
-    provider: {
-      idempotent: false,
-      failShare: 0,
-      limitShare: 0,
-      hangShare: 0,
-      lostShare: 0,
-      lateWriteShare: 0,
-    },
     traffic: {
       tenants: ['t1', 't2'],
       recipients,
       shares: { batch: 0 },
       recent: 6,
       isTwice: false,
-    },
-    faults: {
-      phases: [{ from: second, to: trafficMs }],
-      delayShare: 0,
-      stateDelayShare: 0,
-      refusedShare: 0,
-      commitRefusedShare: 0,
-      lostShare: 0,
-      stateRefusedShare: 0,
-      kills: [],
-      pauses: [],
-      steps: [],
-      stops: [],
-      holds: [],
-      isEndless: false,
     },
   }
   const quiet: FleetSettings = {

@@ -25,6 +25,8 @@ const sabotageSeedsMax = 400
 const fleetSabotageSeedsMax = 2_000
 /** Workers whose scripts run on a real Redis wait for it nearly half of the time. */
 const workersPerCoreOverRedis = 2
+/** How often it is told how many seeds have run, ms. */
+const tellMs = 30_000
 
 interface Failure {
   readonly seed: number
@@ -195,6 +197,8 @@ async function spread(
     readonly focus?: Focus
     readonly drill?: Drill | DrillOfOne | undefined
     readonly onFailure?: (failure: Failure) => void
+    /** Called with how many seeds have run, after each. */
+    readonly onRun?: (ran: number) => void
   },
 ): Promise<{ readonly ran: number; readonly failures: readonly Failure[] }> {
   const of = options.gateways ?? gateways
@@ -244,6 +248,7 @@ async function spread(
       for await (const line of createInterface({ input: child.stdout })) {
         const { seed, violation } = JSON.parse(line) as { seed: number; violation?: Omit<Failure, 'seed'> }
         ran += 1
+        options.onRun?.(ran)
         if (violation === undefined) continue
         const failure = { seed, invariant: violation.invariant, detail: violation.detail }
         failures.push(failure)
@@ -260,15 +265,26 @@ async function spread(
 
 async function many(count: number): Promise<void> {
   const began = performance.now()
+  let toldAt = began
+  let failed = 0
+  const seconds = (): number => Math.round((performance.now() - began) / 1_000)
+  const onRun = (ran: number): void => {
+    if (performance.now() - toldAt < tellMs) return
+    toldAt = performance.now()
+    const leftSeconds = Math.round((seconds() / ran) * (count - ran))
+    console.error(
+      `${ran} of ${count} seeds, ${failed} failed, ${seconds()} s; some ${leftSeconds} s are left`,
+    )
+  }
   const onFailure = ({ seed, invariant, detail }: Failure): void => {
+    failed += 1
     console.log(`seed ${seed}: ${invariant}: ${detail}`)
     const of = gateways === 1 ? (values.served ? '--served ' : '') : `--gateways ${gateways} `
     const traffic = values.drill === undefined ? '' : `--drill ${values.drill} `
     console.log(`  npm run check:fleet -- ${of}${traffic}--seed ${seed}`)
   }
-  const { ran, failures } = await spread(count, { onFailure, drill: drill ?? drillOfOne })
-  const seconds = Math.round((performance.now() - began) / 1_000)
-  console.log(`${ran} seeds, ${failures.length} failed, ${seconds} s`)
+  const { ran, failures } = await spread(count, { onFailure, onRun, drill: drill ?? drillOfOne })
+  console.log(`${ran} seeds, ${failures.length} failed, ${seconds()} s`)
   if (failures.length > 0) process.exitCode = 1
 }
 
