@@ -27,7 +27,8 @@ export interface WireOptions<Port> {
   readonly onSent?: (method: string, fate: Fate, args: readonly unknown[]) => void
 }
 
-const never = new Promise<never>(() => {})
+/** A promise that nobody keeps: one that all calls share would keep whatever awaits it, and so each process that has died. */
+const never = (): Promise<never> => new Promise(() => {})
 
 /** Puts a port at the end of a wire. */
 export function wired<Port extends object>(options: WireOptions<Port>): Port {
@@ -53,7 +54,7 @@ export function wired<Port extends object>(options: WireOptions<Port>): Port {
   })
 
   function call(method: string, perform: () => unknown, args: readonly unknown[]): Promise<unknown> {
-    if (!process.isAlive) return never
+    if (!process.isAlive) return never()
     const count = (counts.get(method) ?? 0) + 1
     counts.set(method, count)
     const id = `${process.number}.${name}.${method}.${count}`
@@ -63,7 +64,7 @@ export function wired<Port extends object>(options: WireOptions<Port>): Port {
     const fate = lockedMs > 0 ? { ...usual, requestMs: Math.max(usual.requestMs, lockedMs) } : usual
     if (faults.strikesAt('before', fate)) {
       process.end('kill', `before ${id}`)
-      return never
+      return never()
     }
     options.onSent?.(method, fate, args)
     const { promise, resolve, reject } = Promise.withResolvers<unknown>()
