@@ -1,7 +1,8 @@
 /**
  * The clock of the process: it starts at the wall clock and from there on follows the monotonic clock. It never
  * steps, so measurements on it (windows, leases, waits, deadlines) are true durations, whatever the wall clock does.
- * The offset of the wall clock is known besides, for times that are shown and read (decision record 0017).
+ * The offset of the wall clock is known besides, for times that are shown and read (decision record 0017). Processes that
+ * share a record follow its server's clock in place of their own wall clocks (decision record 0045).
  */
 import type { Clock, TimeLine } from '../ports.ts'
 
@@ -11,8 +12,21 @@ export interface SystemClock extends Clock {
   continueFrom(line: TimeLine): void
   /** The present position of the clock, for the next process; its offset is exact, also where it is below a step. */
   line(): TimeLine
+  /**
+   * Takes the clock of a server for the wall clock from now on. The first reading puts the clock there, so that it is to
+   * come before anything is measured; later ones slew it by half a millisecond a second at most.
+   */
+  follow(reading: ServerReading): void
   /** Reports each step of the wall clock, in ms, within a second. */
   onStep(listener: (byMs: number) => void): () => void
+}
+
+/** The clock of a server as one question has read it. */
+export interface ServerReading {
+  /** The lead of the server's clock over `monotonic`, ms. */
+  readonly leadMs: number
+  /** How wrong that may be, ms: half of the time that the answer took. */
+  readonly errorMs: number
 }
 
 export interface SystemClockOptions {
@@ -25,6 +39,8 @@ export interface SystemClockOptions {
 /** Smallest offset that counts as a step of the wall clock, ms: slewed clocks and rounding both stay far below. */
 const stepMs = 250
 const lookMs = 1_000
+/** Milliseconds by which a clock that follows a server is slewed in one millisecond: far less than a window is kept longer. */
+const slewRate = 0.0005
 /** Longer timers are set again on the way: setTimeout supports 24 days at most. */
 const timerMsMax = 3_600_000
 
@@ -36,11 +52,28 @@ export function createSystemClock({
   let aheadMs = 0
   const listeners = new Set<(byMs: number) => void>()
   let looking: NodeJS.Timeout | undefined
+  /** The lead of the server's clock over the monotonic one; undefined where the clock follows none. */
+  let serverLeadMs: number | undefined
+  /** The lead of the machine's wall clock over the monotonic one at the last reading. */
+  let wallLeadMs = 0
+  /** The clock is slewed by so much, from this instant of the monotonic clock on. */
+  let slewMs = 0
+  let slewsFrom = 0
 
-  const now = (): number => Math.floor(originMs + monotonic())
+  const wallNow = (): number => (serverLeadMs === undefined ? wall() : serverLeadMs + monotonic())
+
+  function now(): number {
+    const passed = monotonic()
+    return Math.floor(originMs + passed + (slewMs === 0 ? 0 : slewedAt(passed)))
+  }
+
+  function slewedAt(passed: number): number {
+    const most = slewRate * (passed - slewsFrom)
+    return Math.abs(slewMs) <= most ? slewMs : Math.sign(slewMs) * most
+  }
 
   function look(): number {
-    const byMs = wall() - now() - aheadMs
+    const byMs = wallNow() - now() - aheadMs
     if (Math.abs(byMs) < stepMs) return aheadMs
     aheadMs += byMs
     for (const listener of listeners) listener(byMs)
@@ -51,12 +84,34 @@ export function createSystemClock({
     now,
     monotonic,
     aheadMs: look,
-    line: () => ({ at: now(), aheadMs: wall() - now() }),
+    line: () => ({ at: now(), aheadMs: wallNow() - now() }),
     continueFrom(line) {
-      const wallNow = wall()
-      const at = lineAt(wallNow, line)
+      const wallAt = wallNow()
+      const at = lineAt(wallAt, line)
       originMs = at - monotonic()
-      aheadMs = Math.abs(wallNow - at) < stepMs ? 0 : wallNow - at
+      slewMs = 0
+      aheadMs = Math.abs(wallAt - at) < stepMs ? 0 : wallAt - at
+    },
+    follow({ leadMs, errorMs }) {
+      const passed = monotonic()
+      const wallLead = wall() - passed
+      const movedMs = leadMs - (serverLeadMs ?? leadMs)
+      const stoodMs = wallLead - wallLeadMs
+      const isFirst = serverLeadMs === undefined
+      serverLeadMs = leadMs
+      wallLeadMs = wallLead
+      originMs += slewedAt(passed)
+      slewMs = 0
+      slewsFrom = passed
+      if (isFirst) {
+        originMs = leadMs
+        aheadMs = 0
+        return
+      }
+      // The monotonic clock of a machine that was suspended stood still: both others have gone on meanwhile.
+      if (movedMs >= stepMs && Math.abs(movedMs - stoodMs) < stepMs) originMs += movedMs
+      const offMs = leadMs - originMs - look()
+      if (Math.abs(offMs) > errorMs) slewMs = offMs - Math.sign(offMs) * errorMs
     },
     onStep(listener) {
       listeners.add(listener)

@@ -175,3 +175,56 @@ test('a timer waits for its duration, whatever the wall clock does', async () =>
   await sleep(5)
   assert.equal(early, true)
 })
+
+/** Whatever a reading says is right to this, ms. */
+const errorMs = 2
+
+test('a clock that follows a server starts at its clock, whatever the wall clock of the machine says', () => {
+  const { machine, pass, clock } = setUp()
+  clock.follow({ leadMs: start - hour - machine.monotonicMs, errorMs })
+  assert.deepEqual([clock.now(), clock.aheadMs()], [start - hour, 0])
+  machine.wallMs += 5 * hour
+  pass(1_500)
+  assert.deepEqual([clock.now(), clock.aheadMs()], [start - hour + 1_500, 0])
+})
+
+test('a clock that drifts away from its server is slewed by half a millisecond a second, and never steps', () => {
+  const { machine, pass, clock } = setUp()
+  const leadMs = start - machine.monotonicMs
+  clock.follow({ leadMs, errorMs })
+  clock.follow({ leadMs: leadMs - 12, errorMs })
+  let before = clock.now()
+  for (let ms = 0; ms < 40_000; ms += 10) {
+    pass(10)
+    const now = clock.now()
+    assert.ok(now - before >= 9 && now - before <= 10, `${now - before} ms in 10`)
+    before = now
+  }
+  assert.equal(clock.now(), start + 40_000 - 10, 'as far as the reading is certain')
+  assert.equal(clock.aheadMs(), 0)
+})
+
+test('a server whose clock is set leaves the line as it is, and times are shown by the new clock', () => {
+  const { machine, clock, pass } = setUp()
+  const leadMs = start - machine.monotonicMs
+  clock.follow({ leadMs, errorMs })
+  pass(2_000)
+  clock.follow({ leadMs: leadMs + hour, errorMs })
+  assert.deepEqual([clock.now(), clock.aheadMs()], [start + 2_000, hour])
+  // Another process of the same record goes on where the line stands.
+  const other = setUp(start + 7 * hour)
+  other.clock.follow({ leadMs: start + 2_000 + hour - other.machine.monotonicMs, errorMs })
+  other.clock.continueFrom(clock.line())
+  assert.deepEqual([other.clock.now(), other.clock.aheadMs()], [start + 2_000, hour])
+})
+
+test('a machine that was suspended goes on at the clock of the others', () => {
+  const { machine, clock, pass } = setUp()
+  const leadMs = start - machine.monotonicMs
+  clock.follow({ leadMs, errorMs })
+  pass(2_000)
+  // Its monotonic clock stood still for a minute; its wall clock was set right when it woke.
+  machine.wallMs += 60_000
+  clock.follow({ leadMs: leadMs + 60_000, errorMs })
+  assert.deepEqual([clock.now(), clock.aheadMs()], [start + 62_000, 0])
+})

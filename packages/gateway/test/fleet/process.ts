@@ -121,6 +121,8 @@ function createProcessClock(process: SimProcess, machine: Machine): SystemClock 
       lineAheadMs = at - world.now()
       aheadMs = wallNow - at
     },
+    // The machine of a run is one for all of its processes.
+    follow() {},
     onStep(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)

@@ -28,6 +28,8 @@ export interface FleetOptions {
   readonly concurrency?: number
   /** How long one call may take. @defaultValue 15s */
   readonly timeout?: string
+  /** The environment of the gateway that is started as the n-th, from 0. @defaultValue none */
+  readonly envOf?: (n: number) => Readonly<Record<string, string>>
   /** @defaultValue 1000 ms: a killed process is found dead after some 7 s */
   readonly beatMs?: number
 }
@@ -92,9 +94,7 @@ export async function startFleet(t: Pick<TestContext, 'after'>, options: FleetOp
           },
           ...config,
         },
-        env: {
-          SLUICE_TEST_BEAT_MS: String(beatMs),
-        },
+        env: { SLUICE_TEST_BEAT_MS: String(beatMs), ...options.envOf?.(n) },
       }),
     ),
   )

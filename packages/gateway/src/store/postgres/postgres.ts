@@ -18,6 +18,7 @@ import { type Connection, connect, createReadPool, type Db } from './connection.
 import { createDigestReads } from './digest-reads.ts'
 import { createErasures } from './erasures.ts'
 import { createFeedback } from './feedback.ts'
+import { takeServerClock } from './fleet/server-clock.ts'
 import { gatherReads } from './gathered-reads.ts'
 import { createIntake } from './intake.ts'
 import { createJobReads, isJobKind } from './job-reads.ts'
@@ -66,6 +67,7 @@ export async function openPostgresStore({
     connection = await connect(address)
     await migrate(connection, address)
     await enter(connection, address, alone)
+    if (!alone) await takeServerClock(connection, clock)
     const { unsettled, erasureKey } = await register(connection, {
       id: member,
       version,

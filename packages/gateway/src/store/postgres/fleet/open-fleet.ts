@@ -15,6 +15,7 @@ import { createDeliveryTotals } from './delivery-totals.ts'
 import { createPostgresKeeping } from './keeping.ts'
 import { openPostgresMembers } from './members.ts'
 import { createPostgresRegistrations } from './registrations.ts'
+import { followServerClock } from './server-clock.ts'
 import { createTenantRecords } from './tenant-records.ts'
 
 export interface PostgresFleetOptions {
@@ -61,11 +62,17 @@ export async function openPostgresFleet(options: PostgresFleetOptions): Promise<
       }
     },
   }
+  const endFollowing = followServerClock({ db, clock, everyMs: beatMs })
+  const close = async (isSettled?: boolean): Promise<void> => {
+    await endFollowing()
+    await pool.close()
+    await store.close(isSettled)
+  }
   let members: Members
   try {
     members = await openPostgresMembers({ address, member, clock, onDeclaredDead, onError, beatMs })
   } catch (error) {
-    await Promise.all([store.close(), pool.close()])
+    await close()
     throw startFault(error, address)
   }
   return {
@@ -76,10 +83,7 @@ export async function openPostgresFleet(options: PostgresFleetOptions): Promise<
     store: {
       ...store,
       deliveryTotals: createDeliveryTotals(db),
-      async close(isSettled) {
-        await pool.close()
-        await store.close(isSettled)
-      },
+      close,
     },
   }
 }
