@@ -17,13 +17,15 @@ export interface SystemClock extends Clock {
    * come before anything is measured; later ones slew it by half a millisecond a second at most.
    */
   follow(reading: ServerReading): void
+  /** Reads the clock of a server: `ask` resolves with what it shows, epoch ms. */
+  readServer(ask: () => Promise<number>): Promise<ServerReading>
   /** Reports each step of the wall clock, in ms, within a second. */
   onStep(listener: (byMs: number) => void): () => void
 }
 
 /** The clock of a server as one question has read it. */
 export interface ServerReading {
-  /** The lead of the server's clock over `monotonic`, ms. */
+  /** The lead of the server's clock over the monotonic clock of the machine, ms. */
   readonly leadMs: number
   /** How wrong that may be, ms: half of the time that the answer took. */
   readonly errorMs: number
@@ -39,6 +41,8 @@ export interface SystemClockOptions {
 /** Smallest offset that counts as a step of the wall clock, ms: slewed clocks and rounding both stay far below. */
 const stepMs = 250
 const lookMs = 1_000
+/** A wall clock that gains so much between two looks was set, or the machine was suspended, ms. */
+const suspendedMinMs = 1_000
 /** Milliseconds by which a clock that follows a server is slewed in one millisecond: far less than a window is kept longer. */
 const slewRate = 0.0005
 /** Longer timers are set again on the way: setTimeout supports 24 days at most. */
@@ -46,9 +50,9 @@ const timerMsMax = 3_600_000
 
 export function createSystemClock({
   wall = Date.now,
-  monotonic = () => performance.now(),
+  monotonic: passed = () => performance.now(),
 }: SystemClockOptions = {}): SystemClock {
-  let originMs = wall() - monotonic()
+  let originMs = wall() - passed()
   let aheadMs = 0
   const listeners = new Set<(byMs: number) => void>()
   let looking: NodeJS.Timeout | undefined
@@ -56,19 +60,22 @@ export function createSystemClock({
   let serverLeadMs: number | undefined
   /** The lead of the machine's wall clock over the monotonic one at the last reading. */
   let wallLeadMs = 0
+  /** The same at the last look, and by how much the monotonic clock may have stood still in all. */
+  let wallLeadSeenMs = 0
+  let suspendedMs = 0
   /** The clock is slewed by so much, from this instant of the monotonic clock on. */
   let slewMs = 0
   let slewsFrom = 0
 
-  const wallNow = (): number => (serverLeadMs === undefined ? wall() : serverLeadMs + monotonic())
+  const wallNow = (): number => (serverLeadMs === undefined ? wall() : serverLeadMs + passed())
 
   function now(): number {
-    const passed = monotonic()
-    return Math.floor(originMs + passed + (slewMs === 0 ? 0 : slewedAt(passed)))
+    const at = passed()
+    return Math.floor(originMs + at + (slewMs === 0 ? 0 : slewedAt(at)))
   }
 
-  function slewedAt(passed: number): number {
-    const most = slewRate * (passed - slewsFrom)
+  function slewedAt(at: number): number {
+    const most = slewRate * (at - slewsFrom)
     return Math.abs(slewMs) <= most ? slewMs : Math.sign(slewMs) * most
   }
 
@@ -82,28 +89,43 @@ export function createSystemClock({
 
   return {
     now,
-    monotonic,
+    monotonic() {
+      const at = passed()
+      if (serverLeadMs === undefined) return at
+      // Another process may have acted while this machine was suspended: its rights have ended.
+      const wallLead = wall() - at
+      if (wallLead - wallLeadSeenMs >= suspendedMinMs) suspendedMs += wallLead - wallLeadSeenMs
+      wallLeadSeenMs = wallLead
+      return at + suspendedMs
+    },
+    async readServer(ask) {
+      const sentAt = passed()
+      const at = await ask()
+      const errorMs = (passed() - sentAt) / 2
+      return { leadMs: at - sentAt - errorMs, errorMs }
+    },
     aheadMs: look,
     line: () => ({ at: now(), aheadMs: wallNow() - now() }),
     continueFrom(line) {
       const wallAt = wallNow()
       const at = lineAt(wallAt, line)
-      originMs = at - monotonic()
+      originMs = at - passed()
       slewMs = 0
       aheadMs = Math.abs(wallAt - at) < stepMs ? 0 : wallAt - at
     },
     follow({ leadMs, errorMs }) {
-      const passed = monotonic()
-      const wallLead = wall() - passed
+      const now = passed()
+      const wallLead = wall() - now
       const movedMs = leadMs - (serverLeadMs ?? leadMs)
       const stoodMs = wallLead - wallLeadMs
       const isFirst = serverLeadMs === undefined
       serverLeadMs = leadMs
       wallLeadMs = wallLead
-      originMs += slewedAt(passed)
+      originMs += slewedAt(now)
       slewMs = 0
-      slewsFrom = passed
+      slewsFrom = now
       if (isFirst) {
+        wallLeadSeenMs = wallLead
         originMs = leadMs
         aheadMs = 0
         return

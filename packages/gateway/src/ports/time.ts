@@ -12,8 +12,8 @@ export interface Clock {
    */
   aheadMs?(): number
   /**
-   * Milliseconds on the clock of this process alone, from any origin: it never steps and is never slewed. The right to
-   * send is judged by it.
+   * Milliseconds on the clock of this process alone, from any origin: it never steps back and is never slewed. The right
+   * to send is judged by it, so that of several processes it goes on where the machine was suspended.
    */
   monotonic(): number
   /** Calls back once `now()` has reached the instant; the returned function cancels the timer. */

@@ -228,3 +228,16 @@ test('a machine that was suspended goes on at the clock of the others', () => {
   clock.follow({ leadMs: leadMs + 60_000, errorMs })
   assert.deepEqual([clock.now(), clock.aheadMs()], [start + 62_000, 0])
 })
+
+test('a right to send ends where the machine was suspended, before any server was asked', () => {
+  const { machine, clock, pass } = setUp()
+  clock.follow({ leadMs: start - machine.monotonicMs, errorMs })
+  const begunAt = clock.monotonic()
+  pass(100)
+  machine.wallMs -= hour
+  assert.equal(clock.monotonic() - begunAt, 100, 'a wall clock that is set back says nothing')
+  machine.wallMs += 60_000
+  assert.equal(clock.monotonic() - begunAt, 60_100)
+  pass(100)
+  assert.equal(clock.monotonic() - begunAt, 60_200)
+})

@@ -92,13 +92,13 @@ export function followServerClock({ db, clock, everyMs = 2_000 }: FollowingOptio
   }
 }
 
-async function readClock(db: Db, clock: Clock): Promise<ServerReading> {
-  const sentAt = clock.monotonic()
-  const [row] = await db.query<{ at: number }>(
-    'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS at',
-    [],
-    { name: 'clock' },
-  )
-  const errorMs = (clock.monotonic() - sentAt) / 2
-  return { leadMs: row!.at - sentAt - errorMs, errorMs }
+function readClock(db: Db, clock: SystemClock): Promise<ServerReading> {
+  return clock.readServer(async () => {
+    const [row] = await db.query<{ at: number }>(
+      'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS at',
+      [],
+      { name: 'clock' },
+    )
+    return row!.at
+  })
 }
