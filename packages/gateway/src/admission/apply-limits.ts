@@ -22,6 +22,7 @@ import {
 } from './candidate.ts'
 import type { DigestCollector } from './digests/digest-collector.ts'
 import type { EligibilityCheck } from './eligibility.ts'
+import { behindRules } from './fallback-rules.ts'
 import type { ForbiddenHours } from './quiet-hours.ts'
 
 export interface LimitApplicationOptions {
@@ -114,7 +115,7 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
         })
       case 'fallback':
         return fallback === undefined && notification.requestedChannel === undefined
-          ? fallBack(each, { channel: follows.channel, limit }, evaluation)
+          ? fallBack(answer, { channel: follows.channel, limit }, evaluation)
           : wait(answer, evaluation)
       case 'delay':
         each.verdict = concluded(each, tooLate(answer, evaluation), fallback)
@@ -164,22 +165,21 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
   }
 
   /** Evaluates the candidate under the limits of the fallback channel, once. */
-  async function fallBack(each: Candidate, fallback: Fallback, evaluation: Evaluation): Promise<void> {
-    const { channel, limit } = fallback
+  async function fallBack({ each, reservation }: Answer, fallback: Fallback, evaluation: Evaluation) {
     const { notification: asked, recipient } = each
     const moved: Candidate = {
-      notification: { ...asked, channel, requestedChannel: asked.channel },
+      notification: { ...asked, channel: fallback.channel, requestedChannel: asked.channel },
       recipient,
     }
-    const refused = ineligibility(each, channel, evaluation, limit)
+    const refused = ineligibility(each, fallback.channel, evaluation, fallback.limit)
     if (refused !== undefined) {
-      each.verdict = concluded(each, refused, fallback)
+      each.verdict = concluded(each, behindRules(reservation, refused), fallback)
       return
     }
     const reservationRequest = reservationRequestOf(moved, evaluation)
-    const [reservation] = await ask([reservationRequest], evaluation)
-    await follow({ each: moved, reservationRequest, reservation: reservation!, fallback }, evaluation)
-    each.verdict = concluded(each, moved.verdict!, fallback)
+    const [moving] = await ask([reservationRequest], evaluation)
+    await follow({ each: moved, reservationRequest, reservation: moving!, fallback }, evaluation)
+    each.verdict = concluded(each, behindRules(reservation, moved.verdict!), fallback)
   }
 
   /** Delays a candidate that would fall back a second time: it waits for its limits instead. */

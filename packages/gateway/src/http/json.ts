@@ -1,14 +1,14 @@
 /**
- * Parses bytes into JSON and refuses harmful input: invalid UTF-8, a NUL or a lone surrogate in any text or
- * key, and keys that would reach a prototype. A scan of the raw text finds whether any can occur; only then is
- * the tree searched for the place.
+ * Parses bytes into JSON and refuses harmful input: invalid UTF-8, a NUL or a lone surrogate in any text or key, keys that
+ * would reach a prototype, and numbers beyond the range of a double, which would be stored as null. A scan of the raw
+ * text finds whether any can occur; only then is the tree searched for the place.
  */
 import { isUtf8 } from 'node:buffer'
 import { type FieldError, SluiceError } from '../errors.ts'
 import { pointer } from './validation.ts'
 
-/** Escapes that can hide such input: \u0000, lone surrogates, and letters that no serialiser escapes. */
-const suspicious = /\\u(?:0000|[dD][89a-fA-F]|00[567])|__proto__|"constructor"/
+/** Such input, and escapes that can hide it: \u0000, lone surrogates, and letters that no serialiser escapes. */
+const suspicious = /\\u(?:0000|[dD][89a-fA-F]|00[567])|__proto__|"constructor"|\d(?:[eE]\+?\d{3}|\d{308})/
 
 const faultsMax = 20
 /** Levels of nested objects and lists in `data` at most. */
@@ -56,6 +56,9 @@ function refuseHarmful(root: unknown): void {
     if (typeof value === 'string') {
       const message = faultOf(value)
       if (message !== undefined) errors.push({ path: pathOf(place), message })
+    } else if (typeof value === 'number') {
+      if (!Number.isFinite(value))
+        errors.push({ path: pathOf(place), message: 'is a number beyond ±1.8e308' })
     } else if (typeof value === 'object' && value !== null) {
       for (const [key, inside] of Object.entries(value)) {
         const next: Place = { value: inside, key, parent: place }

@@ -50,6 +50,12 @@ test('a fallback is evaluated anew with the limits, digest and address of its ch
     [sent.channel, sent.requestedChannel, sent.decision.outcome, sent.decision.limit],
     ['email', 'sms', 'fallback', 'sms'],
   )
+  const rulesOf = ({ decision }: typeof sent) =>
+    decision.rules.map((rule) => [rule.limit, rule.used, rule.max, rule.admits])
+  assert.deepEqual(rulesOf(sent), [
+    ['sms', 0, 0, false],
+    ['email', 0, 1, true],
+  ])
   const collected = await harness.post({ channel: 'sms' })
   assert.deepEqual(
     [collected.status, collected.channel, collected.requestedChannel, collected.decision.limit],
@@ -58,6 +64,7 @@ test('a fallback is evaluated anew with the limits, digest and address of its ch
   const nowhere = await harness.post({ channel: 'sms', to: { id: 'bob', phone: '+390612345678' } })
   assert.equal(nowhere.status, 'suppressed')
   assert.equal(nowhere.decision.reason, 'invalid_address')
+  assert.deepEqual(rulesOf(nowhere), [['sms', 0, 0, false]])
   await harness.done(
     harness.gateway.gate.saveRecipient({ tenant: 'default', id: 'eve', optOuts: [{ channel: 'email' }] }),
   )

@@ -100,6 +100,18 @@ test('a refusal names the place as a JSON Pointer', () => {
   assert.deepEqual(paths('{"\\u0000":1}'), ['/\\u0000'])
 })
 
+test('a number beyond the range of a double is refused in every notation, and every other one is taken', () => {
+  for (const number of ['1e309', '-1E+400', '1.5e0999', '9'.repeat(310), `${'9'.repeat(310)}.5`]) {
+    const { code, errors } = refusal(`{"a":[${number}]}`)
+    assert.deepEqual(
+      [code, errors],
+      ['INVALID_REQUEST', [{ path: '/a/0', message: 'is a number beyond ±1.8e308' }]],
+    )
+  }
+  const text = `[1.7e308, 1e-400, 2e0010, "1e999", "${'9'.repeat(310)}", ${'9'.repeat(308)}]`
+  assert.deepEqual(parseJson(Buffer.from(text)), JSON.parse(text))
+})
+
 test('a syntax error names its position, and does not repeat the input', () => {
   const { code, message } = refusal('{"secret": s3cret}')
   assert.equal(code, 'INVALID_JSON')

@@ -196,7 +196,7 @@ export function replayRoutes({
       operation: 'getReplay',
       tag: 'Operation',
       summary: 'The progress of a replay, and its comparison once it is done',
-      access: 'operator',
+      access: 'reader',
       params: idParams,
       answers: { 200: { description: 'The replay', schema: replaySchema } },
       problems: ['NOT_FOUND'],
