@@ -20,7 +20,7 @@ import { composeLimits, followRefusals } from './served-limits.ts'
 export interface FleetEngines {
   readonly store: Store
   readonly members: Members
-  readonly registrations: Pick<NewestRegistrations, 'newest' | 'register'>
+  readonly registrations: NewestRegistrations
   readonly records: TenantRecords
   readonly redis: RedisState
   readonly bus: RedisBus
@@ -32,8 +32,8 @@ export interface FleetEngines {
 }
 
 interface ComposedState extends SharedState {
-  /** Reads the generations of a tenant's state: its values of earlier ones are filled anew. */
-  readonly expectGenerations: (tenant: string) => Promise<void>
+  /** Reads and returns the generations of a tenant's state: its values of earlier ones are filled anew. */
+  readonly expectGenerations: (tenant: string) => ReturnType<TenantRecords['generations']>
 }
 
 export async function composeFleet(
@@ -56,14 +56,23 @@ export async function composeFleet(
     if (given.servers !== undefined) expect(given.servers)
     return given
   }
-  const commit = followRefusals(store.commit, (tenants) =>
-    Promise.all([
+  const commit = followRefusals(store.commit, async (tenants, decidedIn) => {
+    const [, ...areBehind] = await Promise.all([
       expectNewest(),
       ...Array.from(tenants, (tenant) =>
-        expectGenerations(tenant).catch((error: unknown) => onError('read the generations', error)),
+        expectGenerations(tenant).then(
+          (newest) => decidedIn.some((of) => of.tenant === tenant && of.number > newest[of.state]),
+          (error: unknown) => onError('read the generations', error),
+        ),
       ),
-    ]),
-  )
+    ])
+    if (!areBehind.includes(true)) return
+    // The record has not given that generation: it was made anew, or restored from a backup, and the server holds values of
+    // the one before. No fill of a tenant would get ahead of them for sure, and those of recipients may lack sends.
+    await registrations
+      .renumber()
+      .then(expectNewest, (error: unknown) => onError('number the servers of limits anew', error))
+  })
   return { store: { ...store, begin, commit }, members, state }
 }
 
@@ -139,6 +148,7 @@ async function composeState(
       const newest = await records.generations(tenant)
       expectThrottle(tenant, newest.throttle)
       room.expect(tenant, newest.room)
+      return newest
     },
     async close() {
       once.close()

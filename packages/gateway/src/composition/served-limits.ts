@@ -10,7 +10,7 @@ import type { RedisStateConfig } from '../config/config.ts'
 import { unlessStateAway } from '../errors.ts'
 import { createStateHealth, type StateHealth } from '../observability/state-health.ts'
 import type { Registrations } from '../ports/limiter.ts'
-import type { Store } from '../ports.ts'
+import type { Store, TenantGeneration } from '../ports.ts'
 import type { SqliteStore } from '../store/sqlite/sqlite.ts'
 import type { ConnectedRedis, OpenedRedis, ServedLimits } from './fleet-parts.ts'
 import type { RuntimeContext } from './runtime-context.ts'
@@ -94,16 +94,18 @@ export async function openRedis(
 
 /**
  * Follows commits. Where an acceptance is refused because the record has a later generation than the limits, it would be
- * refused again and again: the listener has the state of these tenants filled anew.
+ * refused again and again: the listener has the state of these tenants filled anew. It hears the generations, too, in which
+ * that was decided.
  */
 export function followRefusals(
   commit: Store['commit'],
-  onOutdated: (tenants: ReadonlySet<string>) => Promise<unknown>,
+  onOutdated: (tenants: ReadonlySet<string>, decidedIn: readonly TenantGeneration[]) => Promise<unknown>,
 ): Store['commit'] {
   return async (change) => {
     const result = await commit(change)
     const outdated = result.applied ? [] : result.conflicts.filter(({ kind }) => kind === 'generation')
-    if (outdated.length > 0) await onOutdated(new Set(outdated.map(({ key }) => key)))
+    if (outdated.length > 0)
+      await onOutdated(new Set(outdated.map(({ key }) => key)), change.generations ?? [])
     return result
   }
 }

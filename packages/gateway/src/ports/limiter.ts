@@ -302,6 +302,11 @@ export interface Registrations {
 export interface NewestRegistrations extends Registrations {
   /** Reads the newest registration of each server, by its node. Rejects with STORE_UNAVAILABLE. */
   newest(): Promise<ReadonlyMap<string, number>>
+  /**
+   * Gives all servers other numbers: each is unknown until it is registered again. A server whose number is so new that
+   * nothing was filled under it keeps that. Rejects with STORE_UNAVAILABLE.
+   */
+  renumber(): Promise<void>
 }
 
 // ---- keeping the limits while their server is away

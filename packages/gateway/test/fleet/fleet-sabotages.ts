@@ -92,8 +92,8 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
     name: 'later-generation-never-filled',
     drill: 'generations',
     file: 'composition/fleet-state.ts',
-    from: 'expectGenerations(tenant).catch(',
-    to: 'Promise.resolve().catch(',
+    from: 'expectGenerations(tenant).then(',
+    to: 'Promise.resolve({ throttle: Infinity, room: Infinity }).then(',
   },
   {
     name: 'queue-filled-without-a-claim',

@@ -163,6 +163,13 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
         },
         registrations: {
           newest: answering(newest),
+          renumber: answering(() => {
+            for (const [node, { isSettled }] of servers) {
+              if (!isSettled) continue
+              registrations += 1
+              servers.set(node, { life: 'renumbered', number: registrations, isSettled: false })
+            }
+          }),
           register: answering(({ node, runId, replicationId }) => {
             const life = `${runId} ${replicationId}`
             const known = servers.get(node)

@@ -23,6 +23,7 @@ describe('two gateways with one Redis', needs('postgres', 'redis'), () => {
       limited: { rate: '100/min' },
       bounded: { rate: '10/min', queue: 300 },
       overtaken: { rate: '100/min' },
+      restored: { rate: '5/min' },
     }
     fleet = await startFleet({ after: (end) => ends.push(end as () => unknown) }, { name: 'limits', tenants })
   })
@@ -60,6 +61,24 @@ describe('two gateways with one Redis', needs('postgres', 'redis'), () => {
       { state: 'room', number: 3 },
       { state: 'throttle', number: 3 },
     ])
+  })
+
+  test('accept again, and no more than the rate, where the record is older than what Redis holds', async () => {
+    const postAll = (count: number) =>
+      Promise.all(Array.from({ length: count }, (_, n) => fleet.post(n % 2, { tenant: 'restored' })))
+    assert.equal(withStatus(await postAll(4), 202).length, 4)
+    const url = schemaUrl('limits')
+    const numbers = () => ask(url, 'SELECT number::float AS number FROM limiter_server')
+    const [before] = await numbers()
+    // As in a backup that was taken before the values were filled.
+    await ask(url, "DELETE FROM generation WHERE tenant = 'restored'")
+    const answers: Answer[] = []
+    for (const until = Date.now() + 10_000; answers.length === 0 && Date.now() < until; await sleep(100))
+      answers.push(...withStatus(await postAll(2), 202, 429))
+    answers.push(...withStatus(await postAll(2), 202, 429))
+    assert.ok(answers.length > 2, 'an older record refuses everything for ever')
+    assert.ok((await numbers())[0]!.number > before!.number, 'the server is registered anew')
+    assert.equal((await callsOfTenant(fleet, 'restored', 6, 3_000)).length, 5)
   })
 
   test('accept one notification for an Idempotency-Key that is used at both at once', async () => {

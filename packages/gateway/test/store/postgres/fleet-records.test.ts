@@ -104,6 +104,36 @@ describe('the record of a fleet on PostgreSQL', needs('postgres'), () => {
     await close()
   })
 
+  test('gives no number again in a schema that was made anew, or restored from a backup', async () => {
+    const life = { node: 'redis:6379', runId: 'r1', replicationId: 'p1' }
+    const [one, other] = [await twoOn('one_schema'), await twoOn('other_schema')]
+    const first = await one.a.registrations.register(life)
+    assert.notEqual(await other.a.registrations.register(life), first)
+    const second = await one.a.registrations.register({ ...life, runId: 'r2' })
+    await ask(one.url, `UPDATE limiter_number SET newest = ${first}`)
+    const again = await one.a.registrations.register({ ...life, runId: 'r3' })
+    assert.ok(again > first && again !== second)
+    await one.close()
+    await other.close()
+  })
+
+  test('makes all servers unknown, until they are registered again', async () => {
+    const { a, b, close } = await twoOn('renumbered')
+    const life = { node: 'redis:6379', runId: 'r1', replicationId: 'p1' }
+    const first = await a.registrations.register(life)
+    await b.registrations.renumber()
+    const newest = (await a.registrations.newest()).get(life.node)!
+    assert.ok(newest > first)
+    await a.registrations.renumber()
+    assert.equal(
+      (await a.registrations.newest()).get(life.node),
+      newest,
+      'nothing was filled under that number',
+    )
+    assert.ok((await a.registrations.register(life)) > newest)
+    await close()
+  })
+
   test('lets one process keep the limits when all have pledged, and registers no server meanwhile', async () => {
     const { url, a, b, close } = await twoOn('keeping')
     const life = { node: 'redis:6379', runId: 'r1', replicationId: 'p1' }

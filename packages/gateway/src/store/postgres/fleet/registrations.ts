@@ -1,13 +1,14 @@
 /**
- * The registrations of limiter servers in PostgreSQL: numbers of a sequence, so that none is given twice. Under a new
- * number nothing is filled before the calls have ended that were begun under the one before.
+ * The registrations of limiter servers in PostgreSQL. Numbers begin at a random one and grow by random steps, so that none is
+ * given twice, not even in a schema that was made anew or restored. Under a new number nothing is filled before the calls
+ * have ended that were begun under the one before.
  */
 import { SluiceError } from '../../../errors.ts'
 import type { NewestRegistrations, ServerLife } from '../../../ports/limiter.ts'
 import type { Db } from '../connection.ts'
 
 /** The registrations on record. */
-export interface RegistrationRecord extends Pick<NewestRegistrations, 'newest'> {
+export interface RegistrationRecord extends Pick<NewestRegistrations, 'newest' | 'renumber'> {
   /**
    * Gives a life its number: the one it has while it is the newest of its node, else the next one. Undefined while another
    * process keeps the limits.
@@ -21,6 +22,7 @@ export interface RegistrationRecord extends Pick<NewestRegistrations, 'newest'> 
 export function createRegistrations(record: RegistrationRecord, rightMs: number): NewestRegistrations {
   return {
     newest: record.newest,
+    renumber: record.renumber,
     async register(life) {
       const registered = await record.register(life)
       if (registered === undefined)
@@ -46,6 +48,9 @@ export function createPostgresRegistrations(db: Db, member: string, rightMs: num
     async newest() {
       const rows = await db.query<{ node: string; number: number }>('SELECT node, number FROM limiter_server')
       return new Map(rows.map(({ node, number }) => [node, number]))
+    },
+    async renumber() {
+      await db.query('SELECT renumber_servers()')
     },
     async register({ node, runId, replicationId }) {
       const [row] = await db.query<{ number: number; is_settled: boolean }>(
