@@ -89,6 +89,8 @@ interface Standing {
 const roundMax = 128
 /** A round that stays unanswered for so long at least ends the connection, ms: a fill of a long record takes as long. */
 const silenceMinMs = 2_000
+/** A connection that leads to the wrong server is left when it is so old, ms: the next one may lead there, too. */
+const leaveMs = 500
 /** The longest wait for a connection before a command outside the rounds, ms. */
 const connectMs = 1_000
 /** The clock of the server is read so often at a registration; the quickest answer counts. */
@@ -109,6 +111,8 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
   const { url, tls, node, registrations, clock, deadlineMs, isVirtual = false, onError } = options
   const silenceMs = Math.max(silenceMinMs, 2 * deadlineMs)
   let client = connect()
+  /** The instant of `performance.now` at which the connection was made. */
+  let madeAt = performance.now()
   /** The instant of `performance.now` at which the connection was made, or was found ready last. */
   let readyAt = performance.now()
   let standing: Standing | undefined
@@ -149,7 +153,22 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     standing = undefined
     end()
     client = connect()
-    readyAt = performance.now()
+    madeAt = performance.now()
+    readyAt = madeAt
+  }
+
+  /**
+   * Leaves a server that is not the one to ask, for the address may be that of a proxy or of a name and lead to another one
+   * by now: the connection to a server that was demoted stays open.
+   */
+  function leave(): void {
+    standing = undefined
+    if (performance.now() - madeAt >= leaveMs) reconnect()
+  }
+
+  function left(why: string): Error {
+    leave()
+    return new Error(why)
   }
 
   function end(): void {
@@ -186,11 +205,11 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
       ),
       ...loading,
     ])
-    if (fieldOf(info, 'role') !== 'master') throw new Error(`${node} is no master`)
+    if (fieldOf(info, 'role') !== 'master') throw left(`${node} is no master`)
     const replicationId = fieldOf(info, 'master_replid')
     const { offsetMs, errorMs } = await readClock()
     const incarnation = await registrations.register({ node, runId: fieldOf(info, 'run_id'), replicationId })
-    if (incarnation < expected) throw new Error(`another life of ${node} is registered`)
+    if (incarnation < expected) throw left(`another life of ${node} is registered`)
     if (met !== client) throw new Error('the connection was ended')
     // A life that a later registration of this process finds is newer all the same, until the store tells of it.
     if (expected === 0) expected = incarnation
@@ -301,7 +320,7 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     const about = String(info.value)
     if (fieldOf(about, 'role') !== 'master' || fieldOf(about, 'master_replid') !== ready.replicationId) {
       // Whatever was answered stands in a life that has ended. Under the next number it is unknown.
-      if (standing === ready) standing = undefined
+      if (standing === ready) leave()
       for (const question of questions) settle(question, unavailable(node, 'the server has changed its role'))
       return
     }
@@ -364,7 +383,8 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     expect(number) {
       const isNewer = number > expected
       expected = Math.max(expected, number)
-      if (standing !== undefined && standing.incarnation < expected) reconnect()
+      if (standing === undefined && isNewer) leave()
+      else if (standing !== undefined && standing.incarnation < expected) reconnect()
       return isNewer
     },
     renew: reconnect,

@@ -175,6 +175,26 @@ describe('the state in Redis', needs('redis'), () => {
     assert.equal(await first.used(), 2)
   })
 
+  it('leaves a server that was demoted behind its address, though its connection stays open', async (t) => {
+    const [demoted, promoted] = [await startRedis(), await startRedis()]
+    t.after(() => Promise.all([demoted.stop(), promoted.stop()]))
+    const proxy = await startProxy(demoted.url)
+    t.after(proxy.close)
+    const { throttle } = await open(t, { url: proxy.url, deadlineMs: 1_500 })
+    const admin = new Redis(demoted.url)
+    t.after(() => admin.disconnect())
+    await until(async () => (await throttle.pass('acme', [request('a')])) !== undefined)
+    await admin.replicaof('127.0.0.1', Number(new URL(promoted.url).port))
+    // The address still leads there when the first connection is left.
+    await assert.rejects(async () => throttle.use('acme', 'shop'), unavailable)
+    await assert.rejects(async () => throttle.use('acme', 'shop'), {
+      ...unavailable,
+      message: /is no master/,
+    })
+    proxy.leadTo(promoted.url)
+    await until(async () => (await throttle.use('acme', 'shop'))[0]!.used === 0)
+  })
+
   it('refuses a server whose clock it cannot read well enough, and asks it again until it can', async (t) => {
     const service = await startRedis()
     t.after(() => service.stop())
