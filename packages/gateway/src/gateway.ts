@@ -297,7 +297,8 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       await Promise.all([queue.close(), state.close(), members.close(), notifier.close()])
       await fleet?.state.close()
       const left = waitingOf(ledger)
-      await record.close(isSettled)
+      // A result that the store refused leaves its notification as it was: the next start counts it as perhaps sent.
+      await record.close(isSettled && !ledger.isSending())
       if (isServing)
         log.info({ event: 'gateway.stopped', tookMs: clock.now() - begunAt, leftForNextStart: left })
     },

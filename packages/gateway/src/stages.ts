@@ -332,12 +332,12 @@ export interface Ledger {
    * a promise where no engine across a network must be asked.
    */
   begin(of: readonly RightRequest[]): Begun | Promise<Begun>
-  /**
-   * Records, without a commit, that a held notification is queued, or is handed over. False when it is not current.
-   */
+  /** Records, without a commit, that a held notification is queued, or is handed over. False when it is not current. */
   mark(notification: Notification, status: 'queued' | 'sending'): boolean
   /** The live state of a notification: events and status known in memory beyond the record. */
   live(id: string): Live | undefined
+  /** True if a held notification has been handed over, or is now, and its result is not on record. */
+  isSending(): boolean
   /** The number of held notifications by tenant, for tenants that have any. */
   held(): ReadonlyMap<string, number>
   subscribe(listener: (happening: Happening) => void): () => void

@@ -153,9 +153,9 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
       return true
     },
 
-    live(id): Live | undefined {
-      return held.get(id)
-    },
+    live: (id): Live | undefined => held.get(id),
+
+    isSending: () => [...held.values()].some(({ status }) => status === 'sending'),
 
     held: () => holders,
 

@@ -319,6 +319,7 @@ function createMemory() {
 
   const ledger = {
     live: (id: string) => stub.live.get(id),
+    isSending: () => false,
     async commit(change: { readonly answer?: StoredAnswer }) {
       if (change.answer !== undefined) stub.answers.push(change.answer)
       return { applied: true as const }

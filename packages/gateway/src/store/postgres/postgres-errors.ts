@@ -17,11 +17,14 @@ const fencedCode = 'SL001'
 const codeOf = (error: unknown): string | undefined =>
   error instanceof pg.DatabaseError ? error.code : undefined
 
-/** True where the statement may have been carried out: its connection ended before the answer. */
+/** True where the connection ended before the answer. */
 function isLost(error: unknown): boolean {
   const code = codeOf(error)
   return code === undefined ? !(error instanceof SluiceError) : /^(08|57P)/.test(code)
 }
+
+/** True where the statement may have been carried out: a server that fails over a flush has perhaps written the commit. */
+const isUncertain = (error: unknown): boolean => isLost(error) || /^(58|XX)/.test(codeOf(error) ?? '')
 
 /** True where the store takes no more of this process. */
 export const isFenced = (error: unknown): boolean =>
@@ -43,22 +46,37 @@ const serverFaults = new Map([
   [fencedCode, 'this process was declared dead, or another one has taken its place: start it again'],
 ])
 
-/** The error to raise for a failed statement; the error itself where it is a mistake of this program. */
+/**
+ * The error to raise for a failed statement; the error itself where the server refuses the values, which no later try
+ * changes. All others are the store's, and concern every statement: a role that lost a right, a disk that fails.
+ */
 export function storeFault(error: unknown, { shown }: Pick<PostgresAddress, 'shown'>): Error {
   if (error instanceof SluiceError) return error
-  const lost = isLost(error)
-  const why = lost ? 'the connection was lost' : serverFaults.get(codeOf(error)!)
-  const reason = why ?? (isInTheWay(error) ? 'other transactions were in the way' : undefined)
-  if (reason === undefined) return error as Error
-  return new SluiceError('STORE_UNAVAILABLE', `The store ${shown} does not answer: ${reason}.`, {
+  if (isRefusedValue(error) && !isInTheWay(error)) return error as Error
+  return new SluiceError('STORE_UNAVAILABLE', `The store ${shown} does not answer: ${reasonOf(error)}.`, {
     retryAfterMs,
     cause: error,
-    ...(lost ? { isUncertain: true } : {}),
+    ...(isUncertain(error) ? { isUncertain: true } : {}),
   })
 }
 
-export const unreachable = ({ shown }: Pick<PostgresAddress, 'shown'>, cause: unknown): SluiceError =>
-  new SluiceError('STORE_UNAVAILABLE', `The store ${shown} cannot be reached.`, { retryAfterMs, cause })
+/** The reason in words for a caller; the log has the server's own words. */
+function reasonOf(error: unknown): string {
+  if (isLost(error)) return 'the connection was lost'
+  if (isInTheWay(error)) return 'other transactions were in the way'
+  const code = codeOf(error)!
+  return serverFaults.get(code) ?? `the server refused the statement with the code ${code}`
+}
+
+/**
+ * The error where no connection could be made, whatever the server said to it; a process that was fenced keeps its own.
+ * Nothing was asked over it, so nothing is uncertain.
+ */
+export function unreachable(address: Pick<PostgresAddress, 'shown'>, cause: unknown): Error {
+  if (isFenced(cause)) return storeFault(cause, address)
+  const detail = `The store ${address.shown} cannot be reached.`
+  return new SluiceError('STORE_UNAVAILABLE', detail, { retryAfterMs, cause })
+}
 
 export const closed = ({ shown }: Pick<PostgresAddress, 'shown'>): SluiceError =>
   new SluiceError('STORE_UNAVAILABLE', `The store ${shown} is closed.`, { retryAfterMs })
@@ -128,7 +146,7 @@ export function startFault(error: unknown, address: PostgresAddress): Error {
     return refuse(
       `PostgreSQL cannot be reached at ${shown}: ${said}. Check that it runs, host and port of "store", the network, and sslmode.`,
     )
-  return storeFault(error, address) === error
+  return isRefusedValue(error) && !isInTheWay(error)
     ? (error as Error)
     : refuse(`PostgreSQL at ${shown} does not serve: ${said}.`)
 }

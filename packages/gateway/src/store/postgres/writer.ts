@@ -130,8 +130,7 @@ export function createWriter(options: WriterOptions): Writer {
         connection = opened
       } catch (error) {
         await opened?.close()
-        const fault = storeFault(error, address)
-        throw 'isUncertain' in fault && fault.isUncertain === true ? unreachable(address, error) : fault
+        throw unreachable(address, error)
       }
     }
     const { query } = connection
