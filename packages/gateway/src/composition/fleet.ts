@@ -61,6 +61,7 @@ export async function openFleet(
       context.log.error({ event: 'gateway.declared_dead', member: engines.members.id })
       parts.onDeclaredDead?.()
     },
+    onNotDurable: (detail) => context.log.warn({ event: 'store.not_durable', detail }),
     onError,
     beatMs: parts.beatMs,
   })

@@ -84,7 +84,15 @@ export async function openStorage(
     // The driver is loaded only where it is used: it would cost every start 30 ms.
     const { openPostgresStore } = await import('../store/postgres/postgres.ts')
     // The state of the limits is in memory: two processes would each count their own half.
-    return openPostgresStore({ address, clock, version, alone: true, isLogged: isLogged(config) })
+    const onNotDurable = (detail: string): void => log.warn({ event: 'store.not_durable', detail })
+    return openPostgresStore({
+      address,
+      clock,
+      version,
+      alone: true,
+      isLogged: isLogged(config),
+      onNotDurable,
+    })
   }
   /** A damaged row found before the ledger exists is reported again at the next start. */
   function onDamagedRow({ what, move }: DamagedRow): void {

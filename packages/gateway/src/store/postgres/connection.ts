@@ -61,12 +61,14 @@ function optionsOf({ host, port, user, password, database, ssl }: PostgresAddres
 
 /**
  * Settings of a session: a server that no longer hears from this process frees its locks within seconds. Every
- * statement goes by an index; a plan made while a table was empty reads all of it once it has grown.
+ * statement goes by an index; a plan made while a table was empty reads all of it once it has grown. A commit is on disk
+ * before its answer also where the role or the server says otherwise; `local` and the settings for standbys stay.
  */
 const settingsOf = ({ schema }: PostgresAddress): string => `
   SET search_path = ${schema}; SET statement_timeout = ${statementMs}; SET lock_timeout = ${lockMs};
   SET idle_in_transaction_session_timeout = 5000; SET default_transaction_isolation = 'read committed';
   SET client_min_messages = warning; SET jit = off;
+  SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
   SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
   SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3`
 

@@ -1,6 +1,7 @@
 /** Looks at a server without changing anything: `sluice check` tells what a start will find. */
 import type { PostgresAddress } from './address.ts'
 import { type Connection, connect, type Db } from './connection.ts'
+import { notDurable } from './durability.ts'
 import { inspect } from './migrate.ts'
 import { mayNotMigrate, noRight, startFault } from './postgres-errors.ts'
 import { checkSessions } from './sessions.ts'
@@ -25,7 +26,9 @@ export async function lookAt(address: PostgresAddress): Promise<string> {
         : schemaVersion === known
           ? 'is up to date'
           : `has ${schemaVersion} of ${known} steps, the rest comes with the next start`
-    return `PostgreSQL ${version}${ssl === false ? '' : ', TLS'}; the schema "${schema}" ${state}.`
+    const warning = await notDurable(connection, address)
+    const found = `PostgreSQL ${version}${ssl === false ? '' : ', TLS'}; the schema "${schema}" ${state}.`
+    return warning === undefined ? found : `${found} Warning: ${warning}`
   } catch (error) {
     throw startFault(error, address)
   } finally {

@@ -16,6 +16,7 @@ import { createBacklogReads } from './backlog.ts'
 import { readRowsFor, type WholeRow } from './codec.ts'
 import { type Connection, connect, createReadPool, type Db } from './connection.ts'
 import { createDigestReads } from './digest-reads.ts'
+import { notDurable } from './durability.ts'
 import { createErasures } from './erasures.ts'
 import { createFeedback } from './feedback.ts'
 import { takeServerClock } from './fleet/server-clock.ts'
@@ -44,6 +45,8 @@ export interface PostgresStoreOptions {
   readonly isLogged?: boolean
   /** Names this process: 63 bits as a decimal number that no other process has had. @defaultValue random */
   readonly member?: string
+  /** Called at the opening with a sentence for the operator where the server loses commits in a crash. */
+  readonly onNotDurable?: ((detail: string) => void) | undefined
 }
 
 /** A right to send is good for this time from the asking, ms: what forbids a call waits as long before its answer. */
@@ -61,6 +64,7 @@ export async function openPostgresStore({
   alone,
   isLogged = false,
   member = newMemberId(),
+  onNotDurable,
 }: PostgresStoreOptions): Promise<Store> {
   let connection: Connection | undefined
   try {
@@ -68,6 +72,8 @@ export async function openPostgresStore({
     await migrate(connection, address)
     await enter(connection, address, alone)
     if (!alone) await takeServerClock(connection, clock)
+    const detail = await notDurable(connection, address)
+    if (detail !== undefined) onNotDurable?.(detail)
     const { unsettled, erasureKey } = await register(connection, {
       id: member,
       version,

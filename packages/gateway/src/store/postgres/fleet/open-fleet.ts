@@ -31,6 +31,8 @@ export interface PostgresFleetOptions {
    */
   readonly onDeclaredDead: () => void
   readonly onError: (what: string, error: unknown) => void
+  /** Called at the opening with a sentence for the operator where the server loses commits in a crash. */
+  readonly onNotDurable?: (detail: string) => void
   /** Time between two beats, ms; a process is dead after six that were not seen. @defaultValue 2000 */
   readonly beatMs?: number | undefined
 }
@@ -49,9 +51,10 @@ const recordConnections = 2
 
 /** @throws SluiceError INVALID_CONFIG where the server cannot be used, with the way out */
 export async function openPostgresFleet(options: PostgresFleetOptions): Promise<PostgresFleet> {
-  const { address, clock, version, isLogged = false, onDeclaredDead, onError, beatMs } = options
+  const { address, clock, version, isLogged = false, onDeclaredDead, onError, beatMs, onNotDurable } = options
   const member = newMemberId()
-  const store = await openPostgresStore({ address, clock, version, alone: false, isLogged, member })
+  const opening = { address, clock, version, alone: false, isLogged, member, onNotDurable }
+  const store = await openPostgresStore(opening)
   const pool = createReadPool(address, recordConnections)
   const db: Db = {
     async query(text, values, more) {
