@@ -11,6 +11,9 @@ export type JwtAlgorithm = (typeof jwtAlgorithms)[number]
 /** The least bytes of a secret for HS256 (RFC 7518, section 3.2). */
 export const jwtSecretBytesMin = 32
 
+/** The fields that name the keys of tokens; one of them is expected. */
+export const jwtKeyFields = ['secret', 'secretFile', 'publicKeyFile', 'jwks'] as const
+
 const jwtSchema = Type.Object(
   {
     secret: Type.Optional(

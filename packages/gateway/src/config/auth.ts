@@ -5,7 +5,7 @@
  */
 import { createPublicKey, type KeyObject } from 'node:crypto'
 import { isLoopback } from './address.ts'
-import { type AuthDocument, type JwtAlgorithm, jwtSecretBytesMin } from './auth-schema.ts'
+import { type AuthDocument, type JwtAlgorithm, jwtKeyFields, jwtSecretBytesMin } from './auth-schema.ts'
 import type { AuthConfig, JwtKeys, PublicKey } from './config.ts'
 import { readTextFile, type Source } from './source.ts'
 
@@ -39,9 +39,7 @@ export function readAuth(written: AuthDocument | undefined, source: Source): Aut
 }
 
 function readKeys(jwt: JwtDocument, source: Source): JwtKeys | undefined {
-  const named = (['secret', 'secretFile', 'publicKeyFile', 'jwks'] as const).filter(
-    (key) => jwt[key] !== undefined,
-  )
+  const named = jwtKeyFields.filter((key) => jwt[key] !== undefined)
   if (named.length === 0)
     return source.fault(place(), 'names no key; expected one of secret, secretFile, publicKeyFile and jwks')
   if (named.length > 1)

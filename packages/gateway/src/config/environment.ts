@@ -2,6 +2,7 @@
  * Environment variables that override the file. The text of a variable is put where its field stands, and is
  * then checked with all others. An empty variable counts as not set, as container files write it.
  */
+import { jwtKeyFields } from './auth-schema.ts'
 import { didYouMean, suggest } from './suggestion.ts'
 import type { Path } from './yaml-file.ts'
 
@@ -57,6 +58,22 @@ const variables = {
   NOTIFY_RABBITMQ_MAX_QUEUE_LENGTH: { path: ['tenants', 'default', 'queue'], read: asCount },
 } as const satisfies Record<string, Variable>
 
+/**
+ * Fields of which one is expected at most. A variable that sets one replaces whichever of them the file has, or the file
+ * and the variable would be refused together.
+ */
+const alternatives: readonly (readonly Path[])[] = [
+  jwtKeyFields.map((field) => ['auth', 'jwt', field]),
+  [['store'], ['storeFile']],
+  [['state'], ['stateFile']],
+  [['queue'], ['queueFile']],
+  [['deliveryLog'], ['deliveryLogFile']],
+  [
+    ['unsubscribe', 'secret'],
+    ['unsubscribe', 'secretFile'],
+  ],
+]
+
 /** Variables that the command line and the tests read themselves. */
 const otherVariables = ['SLUICE_CONFIG', 'SLUICE_URL', 'SLUICE_TOKEN', 'SLUICE_TOKEN_FILE', 'SLUICE_SEED']
 
@@ -66,6 +83,8 @@ export interface Override {
   readonly variable: string
   readonly path: Path
   readonly value: unknown
+  /** The fields that leave the document of the file before the value is put in. */
+  readonly replaces: readonly Path[]
 }
 
 export interface Overrides {
@@ -81,12 +100,17 @@ export function readEnvironment(env: Environment): Overrides {
     if (text === undefined || text === '' || !/^(SLUICE|NOTIFY)_/.test(name)) continue
     if (Object.hasOwn(variables, name)) {
       const { path, read }: Variable = variables[name as keyof typeof variables]
-      overrides.push({ variable: name, path, value: read(text.trim()) })
+      overrides.push({ variable: name, path, value: read(text.trim()), replaces: replacedBy(path) })
     } else if (!known.includes(name) && isMisspelt(name, known)) {
       faults.push({ variable: name, message: `is not known${didYouMean(name, known)}` })
     }
   }
   return { overrides, faults }
+}
+
+function replacedBy(path: Path): readonly Path[] {
+  const isPath = (other: Path): boolean => other.join('.') === path.join('.')
+  return alternatives.find((fields) => fields.some(isPath)) ?? [path]
 }
 
 /**

@@ -58,7 +58,11 @@ export class Source {
     const { overrides, faults } = readEnvironment(options.env)
     this.#overrides = overrides
     for (const fault of faults) this.problems.add({ path: fault.variable, message: fault.message })
-    this.value = overrides.reduce(withOverride, withoutNulls(this.#yaml.value) ?? {})
+    // Every field that a variable replaces leaves before any is put in: two variables for one setting stay a fault.
+    const inFile = overrides
+      .flatMap(({ replaces }) => replaces)
+      .reduce(without, withoutNulls(this.#yaml.value))
+    this.value = overrides.reduce(withOverride, inFile ?? {})
   }
 
   /** True where the file could be read at all, so that its fields can be checked. */
@@ -200,6 +204,13 @@ function withoutNulls(value: unknown): unknown {
       .filter(([, entry]) => entry !== null)
       .map(([key, entry]) => [key, withoutNulls(entry)]),
   )
+}
+
+/** Removes a field from the document, where it is there. */
+function without(value: unknown, [step, ...rest]: Path): unknown {
+  if (step === undefined || !isFields(value) || !Object.hasOwn(value, step)) return value
+  const { [step]: field, ...others } = value
+  return rest.length === 0 ? others : { ...others, [step]: without(field, rest) }
 }
 
 /**

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
+import { generateKeyPairSync } from 'node:crypto'
 import { test } from 'node:test'
+import type { Config } from '../../src/config/config.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { temporaryFolder } from './folder.ts'
 import { signingKey } from './signing-key.ts'
@@ -35,4 +37,147 @@ pools:
   assert.equal(sms?.accounts[0]?.account.secret, 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw')
   const other = loadConfig({ env: { SLUICE_UNSUBSCRIBE_SECRET_FILE: 'from-variable' }, cwd })
   assert.equal(other.unsubscribe.secret, 'another-secret-of-some-length')
+})
+
+const fileSecret = 'the-secret-of-the-file-in-32-bytes-or-more'
+const ownSecret = 'the-secret-of-the-variable-in-32-bytes-or-more'
+const jwtOf = (key: string): string => `auth: { jwt: { ${key}, issuer: i, audience: a } }`
+const jwks = 'https://issuer.example/jwks.json'
+const keys = ({ auth }: Config) => auth?.jwt.keys
+
+interface OtherForm {
+  readonly yaml: string
+  readonly env: Readonly<Record<string, string>>
+  readonly read: (config: Config) => unknown
+  readonly expected: unknown
+}
+
+const otherForms: readonly OtherForm[] = [
+  {
+    yaml: jwtOf(`secret: ${fileSecret}`),
+    env: { SLUICE_JWT_SECRET_FILE: 'own' },
+    read: keys,
+    expected: { kind: 'secrets', secrets: [ownSecret] },
+  },
+  {
+    yaml: jwtOf('secretFile: missing'),
+    env: { SLUICE_JWT_SECRET: ownSecret },
+    read: keys,
+    expected: { kind: 'secrets', secrets: [ownSecret] },
+  },
+  {
+    yaml: jwtOf(`jwks: "${jwks}"`),
+    env: { SLUICE_JWT_SECRET: ownSecret },
+    read: keys,
+    expected: { kind: 'secrets', secrets: [ownSecret] },
+  },
+  {
+    yaml: jwtOf('publicKeyFile: missing'),
+    env: { SLUICE_JWT_JWKS: jwks },
+    read: keys,
+    expected: { kind: 'jwks', url: jwks },
+  },
+  {
+    yaml: jwtOf(`secret: ${fileSecret}`),
+    env: { SLUICE_JWT_JWKS: jwks },
+    read: keys,
+    expected: { kind: 'jwks', url: jwks },
+  },
+  {
+    yaml: jwtOf(`secret: ${fileSecret}`),
+    env: { SLUICE_JWT_PUBLIC_KEY_FILE: 'public.pem' },
+    read: (config) => keys(config)?.kind,
+    expected: 'public',
+  },
+  {
+    yaml: `unsubscribe: { secret: ${fileSecret} }`,
+    env: { SLUICE_UNSUBSCRIBE_SECRET_FILE: 'own' },
+    read: ({ unsubscribe }) => unsubscribe.secret,
+    expected: ownSecret,
+  },
+  {
+    yaml: 'unsubscribe: { secretFile: missing }',
+    env: { SLUICE_UNSUBSCRIBE_SECRET: ownSecret },
+    read: ({ unsubscribe }) => unsubscribe.secret,
+    expected: ownSecret,
+  },
+  {
+    yaml: 'store: "sqlite:./file.db"',
+    env: { SLUICE_STORE_FILE: 'store' },
+    read: ({ store }) => store.kind,
+    expected: 'postgres',
+  },
+  {
+    yaml: 'storeFile: missing',
+    env: { SLUICE_STORE: 'postgres://localhost/variable' },
+    read: ({ store }) => store.kind,
+    expected: 'postgres',
+  },
+  {
+    yaml: 'state: memory',
+    env: { SLUICE_STATE_FILE: 'state' },
+    read: ({ state }) => state.kind,
+    expected: 'redis',
+  },
+  {
+    yaml: 'stateFile: missing',
+    env: { SLUICE_STATE: 'memory' },
+    read: ({ state }) => state.kind,
+    expected: 'memory',
+  },
+  {
+    yaml: 'queue: embedded',
+    env: { SLUICE_QUEUE_FILE: 'queue' },
+    read: ({ queue }) => queue.kind,
+    expected: 'amqp',
+  },
+  {
+    yaml: 'queueFile: missing',
+    env: { SLUICE_QUEUE: 'embedded' },
+    read: ({ queue }) => queue.kind,
+    expected: 'embedded',
+  },
+  {
+    yaml: 'deliveryLog: store',
+    env: { SLUICE_DELIVERY_LOG_FILE: 'log' },
+    read: ({ deliveryLog }) => deliveryLog.kind,
+    expected: 'cassandra',
+  },
+  {
+    yaml: 'deliveryLogFile: missing',
+    env: { SLUICE_DELIVERY_LOG: 'store' },
+    read: ({ deliveryLog }) => deliveryLog.kind,
+    expected: 'store',
+  },
+]
+
+const { publicKey } = generateKeyPairSync('ed25519')
+const besides = {
+  own: ownSecret,
+  store: 'postgres://localhost/file',
+  state: 'redis://localhost',
+  queue: 'amqp://localhost',
+  log: 'cassandra://localhost/sluice?dc=a',
+  'public.pem': publicKey.export({ type: 'spki', format: 'pem' }) as string,
+}
+
+for (const { yaml, env, read, expected } of otherForms) {
+  test(`${Object.keys(env)[0]} overrides another form of its setting in the file: ${yaml}`, (t) => {
+    const cwd = temporaryFolder(t, { ...besides, 'sluice.yaml': yaml })
+    assert.deepEqual(read(loadConfig({ env, cwd })), expected)
+  })
+}
+
+test('two variables for one setting are refused, whatever the file says', (t) => {
+  const cwd = temporaryFolder(t, { ...besides, 'sluice.yaml': jwtOf(`secret: ${fileSecret}`) })
+  const keysTwice = { SLUICE_JWT_SECRET_FILE: 'own', SLUICE_JWT_JWKS: jwks }
+  assert.throws(
+    () => loadConfig({ env: keysTwice, cwd }),
+    /SLUICE_JWT_JWKS: stands beside secretFile; one of them is expected/,
+  )
+  const storeTwice = { SLUICE_STORE: 'sqlite:./variable.db', SLUICE_STORE_FILE: 'store' }
+  assert.throws(
+    () => loadConfig({ env: storeTwice, cwd }),
+    /SLUICE_STORE_FILE: stands beside store; one of them is expected/,
+  )
 })
