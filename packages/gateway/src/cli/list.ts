@@ -1,8 +1,10 @@
 /** `sluice list`: lists notifications, newest first or the first to leave first, by what they are and why they wait. */
-import { channels, priorities } from '../model.ts'
+import { didYouMean } from '../config/suggestion.ts'
+import { channels, priorities, type Status, statuses } from '../model.ts'
 import type { ListAnswer, NotificationAnswer } from './answers.ts'
 import { createClient } from './client.ts'
 import { type Arguments, badUsage, type CommandForm, gatewayOptions, oneOfOption } from './command.ts'
+import { instantTextOption } from './instant-option.ts'
 import { exitCodes, type Io } from './io.ts'
 import { type Column, instant, instantFrom, styleOf, table } from './text.ts'
 
@@ -44,7 +46,7 @@ export async function run(read: Arguments, io: Io): Promise<number> {
   const client = createClient(read, io)
   const query = {
     recipient: read.text('recipient'),
-    status: read.text('status'),
+    status: statusOption(read),
     category: read.text('category'),
     channel: oneOfOption(form, read, 'channel', channels),
     job: read.text('job'),
@@ -55,8 +57,8 @@ export async function run(read: Arguments, io: Io): Promise<number> {
     reason: read.text('reason'),
     limitName: read.text('limit-name'),
     idempotencyKey: read.text('idempotency-key'),
-    from: read.text('from'),
-    to: read.text('to'),
+    from: instantTextOption(form, read, 'from'),
+    to: instantTextOption(form, read, 'to'),
     order: oneOfOption(form, read, 'order', ['newest', 'sendAt']),
   }
   const items: NotificationAnswer[] = []
@@ -77,6 +79,17 @@ export async function run(read: Arguments, io: Io): Promise<number> {
   else
     io.out(`${table(io, columnsAt(Date.now()), items)}\n\n${items.length}${more ? ' of more: --limit' : ''}`)
   return exitCodes.ok
+}
+
+/** The states as they are written, separated by commas; undefined where the option is not given. */
+function statusOption(read: Arguments): string | undefined {
+  const text = read.text('status')
+  const unknown = text?.split(',').find((word) => !statuses.includes(word as Status))
+  if (unknown === undefined) return text
+  throw badUsage(
+    form,
+    `--status expects one or several of ${statuses.join(', ')}, separated by commas${didYouMean(unknown, statuses)}`,
+  )
 }
 
 function columnsAt(now: number): readonly Column<NotificationAnswer>[] {

@@ -2,6 +2,7 @@
 import { channels, priorities } from '../model.ts'
 import type { Arguments, CommandForm, OptionForm } from './command.ts'
 import { badUsage, oneOfOption } from './command.ts'
+import { instantTextOption } from './instant-option.ts'
 
 export const messageOptions = {
   to: { value: '<recipient>', text: 'The id of the recipient' },
@@ -33,8 +34,6 @@ const plainFields = {
   category: 'category',
   template: 'template',
   actor: 'actor',
-  sendAt: 'at',
-  expiresAt: 'expires',
 } as const
 
 /** @throws SluiceError `BAD_USAGE` */
@@ -46,6 +45,8 @@ export function messageBody(form: CommandForm, args: Arguments): Record<string, 
     recipient: { id, ...given(args, recipientFields) },
     channel: oneOfOption(form, args, 'channel', channels) ?? 'email',
     ...given(args, plainFields),
+    ...defined('sendAt', instantTextOption(form, args, 'at')),
+    ...defined('expiresAt', instantTextOption(form, args, 'expires')),
     ...defined('priority', oneOfOption(form, args, 'priority', priorities)),
     ...(subject === undefined && text === undefined
       ? {}

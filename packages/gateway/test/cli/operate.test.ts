@@ -59,6 +59,49 @@ test('send, list, decide and cancel do for one notification what the API does', 
   }
 })
 
+const badValues: readonly (readonly [args: readonly string[], message: RegExp])[] = [
+  [
+    ['list', '--status', 'foo'],
+    /--status expects one or several of accepted, .*, separated by commas\nSee: sluice list --help$/,
+  ],
+  [['list', '--status', 'dead,quued'], /--status expects .*, separated by commas: did you mean "queued"\?\n/],
+  [['list', '--from', 'x'], /--from expects a date or an instant such as .*, not "x"\n/],
+  [['list', '--to', '2026-02-30'], /--to expects a date or an instant such as .*, not "2026-02-30"\n/],
+  [
+    ['send', '--to', 'u', '--text', 't', '--at', 'yesterday'],
+    /--at expects .* instant .*, not "yesterday"\n/,
+  ],
+  [
+    ['send', '--to', 'u', '--text', 't', '--expires', 'soon'],
+    /--expires expects .* instant .*, not "soon"\n/,
+  ],
+  [['decide', '--to', 'u', '--text', 't', '--at', '12:00'], /--at expects .* instant .*, not "12:00"\n/],
+]
+
+for (const [args, message] of badValues) {
+  test(`a bad value is refused before anything is sent, with exit code 2: sluice ${args.join(' ')}`, async () => {
+    // Nobody listens there.
+    const { code, err } = await sluice([...args, '--url', 'http://127.0.0.1:1'])
+    assert.match(err, message)
+    assert.equal(code, 2)
+  })
+}
+
+test('instants and states reach the gateway in every form that it takes', async (t) => {
+  const gateway = await runningGateway(t)
+  const run = (...args: string[]) => sluice([...args, '--url', gateway.url])
+  const message = ['--to', 'u', '--email', 'a@example.com', '--category', 'billing', '--text', 't', '--json']
+  const sent = await run('send', ...message, '--at', '2126-11-22t10:00:00.123456+01:00')
+  assert.equal(sent.code, 0, sent.err)
+  assert.equal(JSON.parse(sent.out).sendAt, '2126-11-22T09:00:00.123Z')
+  const of = async (...args: string[]) => JSON.parse((await run('list', '--json', ...args)).out).items.length
+  assert.equal(
+    await of('--status', 'queued,scheduled', '--from', '2026-01-01', '--to', '2126-01-01T00:00Z'),
+    1,
+  )
+  assert.equal(await of('--to', '2026-01-01'), 0)
+})
+
 test('tail prints changes as they happen, and ends after so many', async (t) => {
   const gateway = await runningGateway(t)
   const followed = sluice(['tail', '--status', 'delivered', '--count', '2', '--url', gateway.url])
