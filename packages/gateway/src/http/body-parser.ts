@@ -60,6 +60,8 @@ export function createBodyParser(): BodyParser {
   function start(): Worker {
     const started = new Worker(new URL(`./body-worker${import.meta.url.slice(-3)}`, import.meta.url), {
       env: threadEnvironment(),
+      // In a checkout the packages of the workspace run from their source; a thread has no hook of the launcher.
+      ...(import.meta.url.endsWith('.ts') ? { execArgv: ['--conditions=sluice-source'] } : {}),
       resourceLimits: { maxYoungGenerationSizeMb },
     })
     let failure: Error | undefined

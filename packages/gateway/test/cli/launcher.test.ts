@@ -5,6 +5,7 @@ import { copyFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as after } from 'node:timers/promises'
+import { pathToFileURL } from 'node:url'
 import { temporaryFolder } from '../config/folder.ts'
 import { launcher, olderNode, start } from './process.ts'
 
@@ -73,6 +74,37 @@ test('a gateway is started with bounds of its memory, unless the operator says o
   })
   await own.firstLine
   assert.deepEqual(boundsOf(own.child.pid!), { youngMib: undefined, trimBytes: '1000000' })
+})
+
+test('in a checkout without a build the thread for large bodies runs, too', patience, async (t) => {
+  // The hook stands for a missing dist/: the packages of the workspace are found by their source only.
+  const cwd = temporaryFolder(t, {
+    'no-build.mjs': `import { registerHooks } from 'node:module'
+registerHooks({
+  resolve(specifier, context, next) {
+    if (specifier.startsWith('@sluice/') && !context.conditions.includes('sluice-source'))
+      throw new Error('there is no build of ' + specifier)
+    return next(specifier, context)
+  },
+})`,
+  })
+  const { child, firstLine, exit } = start(t, ['serve', '--json'], {
+    cwd,
+    env: { SLUICE_HTTP_PORT: '0', NODE_OPTIONS: `--import=${pathToFileURL(join(cwd, 'no-build.mjs'))}` },
+  })
+  const { url } = JSON.parse(await firstLine) as { url: string }
+  const response = await fetch(`${url}/api/v1/notifications`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      recipient: { id: 'u', email: 'ada@example.com' },
+      channel: 'email',
+      content: { subject: 's', text: 'x'.repeat(1_000_000) },
+    }),
+  })
+  assert.equal(response.status, 202, await response.text())
+  child.kill('SIGTERM')
+  assert.equal((await exit).code, 0)
 })
 
 test(
