@@ -33,11 +33,17 @@ const filesOf = (): readonly string[] =>
     .filter((name) => name.endsWith('.sql'))
     .toSorted()
 
-/** @throws SluiceError INVALID_CONFIG where the server is too old, only reads, or holds a newer schema */
-export async function inspect(db: Db, { shown, schema }: PostgresAddress): Promise<Inspection> {
-  const [server] = await db.query<{ version: number; shownVersion: string; standby: boolean }>(
-    `SELECT current_setting('server_version_num')::int AS version,
-       current_setting('server_version') AS "shownVersion", pg_is_in_recovery() AS standby`,
+/** @throws SluiceError INVALID_CONFIG where the server is too old, only reads, lacks characters, or holds a newer schema */
+export async function inspect(db: Db, address: PostgresAddress): Promise<Inspection> {
+  const { shown, schema } = address
+  const [server] = await db.query<{
+    version: number
+    shownVersion: string
+    standby: boolean
+    encoding: string
+  }>(
+    `SELECT current_setting('server_version_num')::int AS version, current_setting('server_version') AS "shownVersion",
+       pg_is_in_recovery() AS standby, current_setting('server_encoding') AS encoding`,
   )
   if (server!.version < oldest * 10_000)
     throw new SluiceError(
@@ -48,6 +54,11 @@ export async function inspect(db: Db, { shown, schema }: PostgresAddress): Promi
     throw new SluiceError(
       'INVALID_CONFIG',
       `PostgreSQL at ${shown} is a standby, which only reads: name the primary in "store".`,
+    )
+  if (server!.encoding !== 'UTF8')
+    throw new SluiceError(
+      'INVALID_CONFIG',
+      `The database of ${shown} has the encoding ${server!.encoding}, which lacks characters that messages have. Create another one in UTF8, and name it in "store": createdb --encoding=UTF8 --template=template0 --owner=${address.user} ${address.database}_utf8.`,
     )
   const known = filesOf().length
   const schemaVersion = await versionOf(db, schema)

@@ -186,6 +186,21 @@ describe('the schema on PostgreSQL', needs('postgres'), () => {
     await assert.rejects(migrated, { code: 'INVALID_CONFIG', message: /newer version of Sluice \(9999,/ })
   })
 
+  test('a database that cannot hold all characters is refused at the start and by check', async (t) => {
+    const name = `latin_${process.pid}`
+    await asAdministrator(
+      `CREATE DATABASE ${name} ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'`,
+    )
+    t.after(() => asAdministrator(`DROP DATABASE ${name} WITH (FORCE)`))
+    const url = new URL(schemaUrl('latin'))
+    url.pathname = `/${name}`
+    for (const command of ['serve', 'check', 'migrate']) {
+      const { status, err } = sluice([command], { SLUICE_STORE: url.href, SLUICE_HTTP_PORT: '0' })
+      assert.equal(status, 2, `${command}: ${err}`)
+      assert.match(err, /has the encoding LATIN1, .+ createdb --encoding=UTF8 --template=template0 --owner=/)
+    }
+  })
+
   test('a file has nothing to migrate', () => {
     const { status, out } = sluice(['migrate'], { SLUICE_STORE: 'sqlite:./data/sluice.db' })
     assert.equal(status, 0)
