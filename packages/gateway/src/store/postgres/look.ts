@@ -36,13 +36,21 @@ export async function lookAt(address: PostgresAddress): Promise<string> {
   }
 }
 
-/** @throws SluiceError INVALID_CONFIG where the user lacks a right on a table of the schema */
+/** @throws SluiceError INVALID_CONFIG where the user lacks a right on a table, sequence or function of the schema */
 async function checkRights(db: Db, address: PostgresAddress): Promise<void> {
-  const [table] = await db.query<{ name: string }>(
-    `SELECT relname AS name FROM pg_class WHERE relnamespace = to_regnamespace($1) AND relkind = 'r'
-      AND relname <> 'migration' AND NOT (has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')
-        AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE')) ORDER BY relname LIMIT 1`,
+  // CASE: the server may compare in any order, and asked of another kind `has_sequence_privilege` is an error.
+  const [lacking] = await db.query<{ kind: string; name: string }>(
+    `SELECT 1 AS nth, 'table' AS kind, relname AS name FROM pg_class WHERE relnamespace = to_regnamespace($1) AND relkind = 'r'
+        AND relname <> 'migration' AND NOT (has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')
+          AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE'))
+      UNION ALL SELECT 2, 'view', relname FROM pg_class WHERE relnamespace = to_regnamespace($1) AND relkind = 'v'
+        AND NOT has_table_privilege(oid, 'SELECT')
+      UNION ALL SELECT 3, 'sequence', relname FROM pg_class WHERE relnamespace = to_regnamespace($1) AND relkind = 'S'
+        AND NOT CASE WHEN relkind = 'S' THEN has_sequence_privilege(oid, 'USAGE') END
+      UNION ALL SELECT 4, 'function', proname FROM pg_proc WHERE pronamespace = to_regnamespace($1)
+        AND NOT has_function_privilege(oid, 'EXECUTE')
+      ORDER BY nth, name LIMIT 1`,
     [address.schema],
   )
-  if (table !== undefined) throw noRight(address, `permission denied for table ${table.name}`)
+  if (lacking !== undefined) throw noRight(address, `permission denied for ${lacking.kind} ${lacking.name}`)
 }

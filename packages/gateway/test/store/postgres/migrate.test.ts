@@ -107,6 +107,31 @@ describe('the schema on PostgreSQL', needs('postgres'), () => {
     }
   })
 
+  test('check names a view, a sequence or a function on which a right is missing', async () => {
+    const url = schemaUrl('kinds')
+    assert.equal(sluice(['migrate', '--grant', role], { SLUICE_STORE: url }).status, 0)
+    for (const [take, give, says] of [
+      [`SELECT ON whole FROM ${role}`, `SELECT ON whole TO ${role}`, 'view whole'],
+      [
+        `ALL ON SEQUENCE acceptance FROM ${role}`,
+        `USAGE ON SEQUENCE acceptance TO ${role}`,
+        'sequence acceptance',
+      ],
+      [
+        `EXECUTE ON FUNCTION declare_dead FROM PUBLIC, ${role}`,
+        `EXECUTE ON FUNCTION declare_dead TO ${role}`,
+        'function declare_dead',
+      ],
+    ] as const) {
+      await ask(url, `REVOKE ${take}`)
+      const { status, err } = sluice(['check'], { SLUICE_STORE: asRole(url) })
+      assert.equal(status, 2, says)
+      assert.match(err, new RegExp(`permission denied for ${says}\\. .+ sluice migrate --grant ${role}\\.`))
+      await ask(url, `GRANT ${give}`)
+    }
+    assert.equal(sluice(['check'], { SLUICE_STORE: asRole(url) }).status, 0)
+  })
+
   test('a role that may not complete the schema names its owner and the command', async () => {
     const url = schemaUrl('behind')
     assert.equal(sluice(['migrate', '--grant', role], { SLUICE_STORE: url }).status, 0)
