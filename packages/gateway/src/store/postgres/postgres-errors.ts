@@ -30,8 +30,10 @@ const isUncertain = (error: unknown): boolean => isLost(error) || /^(58|XX)/.tes
 export const isFenced = (error: unknown): boolean =>
   codeOf(error) === fencedCode || (error instanceof SluiceError && codeOf(error.cause) === fencedCode)
 
+/** A lock was not free within `lockMs`. */
+const lockCode = '55P03'
 /** Another transaction was in the way; the same statement may pass the next time. */
-const inTheWay = new Set(['40001', '40P01', '23505', '55P03'])
+const inTheWay = new Set(['40001', '40P01', '23505', lockCode])
 export const isInTheWay = (error: unknown): boolean => inTheWay.has(codeOf(error) ?? '')
 
 /** The values themselves are refused: only one change of a group is to blame. */
@@ -139,6 +141,10 @@ export function startFault(error: unknown, address: PostgresAddress): Error {
       `PostgreSQL refuses the user "${user}" at ${shown}: ${said}. Check user and password of "store" (SLUICE_STORE, SLUICE_STORE_FILE), and pg_hba.conf of the server.`,
     )
   if (code === '42501') return noRight(address, said, error)
+  if (code === lockCode)
+    return refuse(
+      `Another transaction holds what is needed in the schema "${address.schema}" at ${shown}: ${said}. End it, or wait until it has ended, and start again. Transactions by their age: SELECT pid, usename, state, xact_start, query FROM pg_stat_activity WHERE xact_start IS NOT NULL ORDER BY xact_start.`,
+    )
   const certificate = certificateFault((error as { code?: unknown }).code)
   if (certificate !== undefined)
     return refuse(`The certificate of PostgreSQL at ${shown} does not hold: ${said}. ${certificate}`)

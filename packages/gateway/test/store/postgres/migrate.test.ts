@@ -226,6 +226,25 @@ describe('the schema on PostgreSQL', needs('postgres'), () => {
     }
   })
 
+  test('a start that waits for the tables of another transaction says so, and what to do', async (t) => {
+    const url = schemaUrl('held')
+    assert.equal(sluice(['migrate'], { SLUICE_STORE: url }).status, 0)
+    const holder = await connect(addressOf(url))
+    t.after(() => holder.close())
+    // The last step is to be made anew, and changes a table that this transaction has read.
+    await holder.query('DELETE FROM migration WHERE version = (SELECT max(version) FROM migration)')
+    await holder.query('BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0')
+    await holder.query('SELECT FROM live')
+    for (const command of ['serve', 'migrate']) {
+      const { status, err } = sluice([command], { SLUICE_STORE: url, SLUICE_HTTP_PORT: '0' })
+      assert.equal(status, 2, `${command}: ${err}`)
+      assert.match(
+        err,
+        /Another transaction holds what is needed in the schema "t_\w+_held".+ End it, or wait/,
+      )
+    }
+  })
+
   test('a file has nothing to migrate', () => {
     const { status, out } = sluice(['migrate'], { SLUICE_STORE: 'sqlite:./data/sluice.db' })
     assert.equal(status, 0)
