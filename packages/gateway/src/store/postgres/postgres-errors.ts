@@ -109,7 +109,11 @@ export function mayNotMigrate(
   { owner, steps = 0, all }: LackingSchema,
 ): SluiceError {
   const { shown, user, schema } = address
-  if (owner === undefined) return noRight(address, `no right to create the schema "${schema}"`)
+  if (owner === undefined)
+    return new SluiceError(
+      'INVALID_CONFIG',
+      `There is no schema "${schema}" at ${shown} yet, and the user "${user}" may not create it. Let a user who may create it for that one: CREATE SCHEMA ${schema} AUTHORIZATION "${user}". Or run "sluice migrate --grant ${user}" as a user who shall own it: SLUICE_STORE may hold the address with that user.`,
+    )
   return new SluiceError(
     'INVALID_CONFIG',
     `The schema "${schema}" at ${shown} has ${steps} of ${all} steps, and the user "${user}" may not add the rest. Run "sluice migrate --grant ${user}" as "${owner}", who owns it: SLUICE_STORE may hold the address with that user.`,

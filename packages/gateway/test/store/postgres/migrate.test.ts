@@ -132,6 +132,19 @@ describe('the schema on PostgreSQL', needs('postgres'), () => {
     assert.equal(sluice(['check'], { SLUICE_STORE: asRole(url) }).status, 0)
   })
 
+  test('a role that may not create a schema that is missing is told so', () => {
+    const url = schemaUrl('missing')
+    for (const command of ['serve', 'check', 'migrate']) {
+      const { status, err } = sluice([command], { SLUICE_STORE: asRole(url), SLUICE_HTTP_PORT: '0' })
+      assert.equal(status, 2, command)
+      assert.match(
+        err,
+        /There is no schema "t_\w+_missing" at .+ yet, .+: CREATE SCHEMA t_\w+_missing AUTHORIZATION/,
+      )
+      assert.doesNotMatch(err, /The owner of the schema/)
+    }
+  })
+
   test('a role that may not complete the schema names its owner and the command', async () => {
     const url = schemaUrl('behind')
     assert.equal(sluice(['migrate', '--grant', role], { SLUICE_STORE: url }).status, 0)
