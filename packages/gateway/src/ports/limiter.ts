@@ -292,8 +292,8 @@ export interface ServerLife {
 
 export interface Registrations {
   /**
-   * Returns the number of this life: the one it has while it is the newest of its node, else the next one. No number is
-   * given twice, in no process of the fleet. Rejects with STORE_UNAVAILABLE.
+   * Returns the number of this life: the one it has while it is the newest of its node, under whatever names processes ask
+   * that; else the next one. No number is given to two lives, in no process of the fleet. Rejects with STORE_UNAVAILABLE.
    */
   register(life: ServerLife): number | Promise<number>
 }

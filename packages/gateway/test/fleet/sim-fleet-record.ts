@@ -179,9 +179,8 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
             servers.set(node, made)
             return made
           }),
-          settle: answering((node: string, number: number) => {
-            const known = servers.get(node)
-            if (known?.number === number) known.isSettled = true
+          settle: answering((number: number) => {
+            for (const known of servers.values()) if (known.number === number) known.isSettled = true
           }),
         },
         records: Object.fromEntries(

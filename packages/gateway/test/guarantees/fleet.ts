@@ -16,6 +16,8 @@ export interface FleetOptions {
   readonly tenants?: Readonly<Record<string, object>>
   /** @defaultValue the Redis of the tests */
   readonly redis?: string
+  /** The Redis of the gateway that is started as the n-th, from 0. @defaultValue `redis` */
+  readonly redisOf?: (n: number) => string
   /** The user of Redis, with its password, of the gateway that is started as the n-th, from 0. @defaultValue none */
   readonly redisUserOf?: (n: number) => string | undefined
   /** The longest time that a question to Redis may take. @defaultValue 1s */
@@ -78,7 +80,7 @@ export async function startFleet(t: Pick<TestContext, 'after'>, options: FleetOp
         ...(policy === undefined ? {} : { policy }),
         config: {
           store: schemaUrl(name),
-          state: `${withUser(redis, options.redisUserOf?.(n))}?prefix=${prefix}&deadline=${deadline}`,
+          state: `${withUser(options.redisOf?.(n) ?? redis, options.redisUserOf?.(n))}?prefix=${prefix}&deadline=${deadline}`,
           tenants: {
             default: { rate: 'unlimited', modules: 'unlimited', reads: 'unlimited', writes: 'unlimited' },
             ...tenants,

@@ -88,7 +88,7 @@ describe('the record of a fleet on PostgreSQL', needs('postgres'), () => {
     const promoted = await a.registrations.register({ ...life, replicationId: 'p2' })
     const back = await b.registrations.register(life)
     assert.ok(promoted > numbers[0]! && back > promoted)
-    const other = await a.registrations.register({ ...life, node: 'redis:6380' })
+    const other = await a.registrations.register({ ...life, node: 'redis:6380', runId: 'r2' })
     assert.equal(new Set([...numbers, promoted, back, other]).size, 4)
     assert.equal((await ask(url, 'SELECT FROM limiter_server')).length, 2)
     // A right to send names the newest lives, also where it is refused: no other question is needed for that.
@@ -115,6 +115,32 @@ describe('the record of a fleet on PostgreSQL', needs('postgres'), () => {
     assert.ok(again > first && again !== second)
     await one.close()
     await other.close()
+  })
+
+  test('gives a server one number under all of its names, and makes those unknown that led to the one before', async () => {
+    const { url, a, b, close } = await twoOn('names')
+    const of = (node: string, runId = 'r1') => ({ node, runId, replicationId: 'p1' })
+    const first = await a.registrations.register(of('redis:1'))
+    assert.equal(await b.registrations.register(of('name:1')), first)
+    assert.equal(await a.registrations.register(of('redis:1')), first)
+    // Another server has taken its place.
+    const promoted = await a.registrations.register(of('redis:1', 'r2'))
+    const heard = (await b.registrations.newest()).get('name:1')!
+    assert.ok(heard > first && promoted > heard)
+    assert.equal(await b.registrations.register(of('name:1', 'r2')), promoted)
+    // A name that still leads to the one before makes it the newest, and the other name unknown.
+    const back = await b.registrations.register(of('name:1', 'r1'))
+    assert.ok(back > promoted && (await a.registrations.newest()).get('redis:1')! > promoted)
+    // A name with a greater number than that of the server gets no lesser one.
+    const third = await a.registrations.register(of('redis:1', 'r3'))
+    assert.ok(third > back)
+    const again = await a.registrations.register(of('redis:1', 'r1'))
+    assert.ok(again > third)
+    assert.equal(await b.registrations.register(of('name:1', 'r1')), again)
+    await ask(url, 'UPDATE limiter_server SET is_settled = false')
+    await a.registrations.register(of('redis:1', 'r1'))
+    assert.deepEqual(await ask(url, 'SELECT FROM limiter_server WHERE NOT is_settled'), [])
+    await close()
   })
 
   test('makes all servers unknown, until they are registered again', async () => {

@@ -10,12 +10,12 @@ import type { Db } from '../connection.ts'
 /** The registrations on record. */
 export interface RegistrationRecord extends Pick<NewestRegistrations, 'newest' | 'renumber'> {
   /**
-   * Gives a life its number: the one it has while it is the newest of its node, else the next one. Undefined while another
-   * process keeps the limits.
+   * Gives a life its number: the one it has while it is the newest of its node, also under another name of the node; else
+   * the next one. Undefined while another process keeps the limits.
    */
   register(life: ServerLife): Promise<{ readonly number: number; readonly isSettled: boolean } | undefined>
-  /** Notes that the calls have ended that were begun under the number before. */
-  settle(node: string, number: number): Promise<void>
+  /** Notes that the calls have ended that were begun before this number was given. */
+  settle(number: number): Promise<void>
 }
 
 /** @param rightMs the time that a right to send lasts, ms */
@@ -33,7 +33,7 @@ export function createRegistrations(record: RegistrationRecord, rightMs: number)
       if (isSettled) return number
       // Whoever finds the number unsettled waits the whole time, for nobody's clock says when it was given.
       await new Promise((resolve) => setTimeout(resolve, rightMs))
-      await record.settle(life.node, number)
+      await record.settle(number)
       return number
     },
   }
@@ -59,11 +59,8 @@ export function createPostgresRegistrations(db: Db, member: string, rightMs: num
       )
       return row && { number: row.number, isSettled: row.is_settled }
     },
-    async settle(node, number) {
-      await db.query('UPDATE limiter_server SET is_settled = true WHERE node = $1 AND number = $2', [
-        node,
-        number,
-      ])
+    async settle(number) {
+      await db.query('UPDATE limiter_server SET is_settled = true WHERE number = $1', [number])
     },
   }
   return createRegistrations(record, rightMs)
