@@ -25,7 +25,7 @@ import type {
 } from './model.ts'
 import type { KeepsOutbox } from './ports/delivery-log.ts'
 import type { FeedbackRecord } from './ports/feedback.ts'
-import type { Takeover } from './ports/fleet.ts'
+import type { DueClaims, Takeover } from './ports/fleet.ts'
 import type { HoldRecord, HoldWrite } from './ports/holds.ts'
 import type { IntakeRecord } from './ports/intake.ts'
 import type { Admission, AdmissionQuery, CountedQuery } from './ports/limiter.ts'
@@ -241,6 +241,7 @@ export interface Store
   extends BacklogSource,
     CommitLookup<Change>,
     DeliveryCounts,
+    DueClaims,
     Erasing,
     KeepsOutbox,
     RecipientReads,
@@ -277,13 +278,6 @@ export interface Store
    * order of acceptance.
    */
   inThrottleQueue(query: { readonly after?: string; readonly limit: number }): Promise<readonly Admission[]>
-  /**
-   * Claims notifications that are scheduled, queued or dead and due by `until`, earliest first, at most `limit`,
-   * unless a process already holds them. This process holds them until a move changes their dueAt or ends them.
-   * Notifications of the tenants in `without` are passed over and come later, round robin over the tenants, once
-   * these tenants are no longer excluded. A page may be short, even empty, before `claimedUntil` has reached `until`.
-   */
-  claimDue(until: number, limit: number, without?: Iterable<string>): Promise<readonly Notification[]>
   /**
    * The instant up to which notifications have been claimed. A notification written with a dueAt up to this instant
    * counts as claimed by its writer, which keeps it in memory or returns it with `releaseDue`.

@@ -14,6 +14,7 @@ export function createOneMember(random: Pick<Random, 'id'>, clock: Pick<Clock, '
   return {
     id: random.id(clock.now()),
     count: () => 1,
+    othersServe: () => false,
     holds: () => isOpen,
     // Nobody else has the record.
     onDeath: () => () => {},

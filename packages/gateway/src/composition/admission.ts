@@ -21,7 +21,7 @@ import { createHoldReleaser } from '../admission/release-holds.ts'
 import { createSuspects } from '../admission/suspects.ts'
 import { createTenantThrottle } from '../admission/tenant-throttle/tenant-throttle.ts'
 import { tenantOf } from '../config/config.ts'
-import { selfAddressed } from '../config/pools.ts'
+import { channelsOf, selfAddressed } from '../config/pools.ts'
 import { unlessStateAway } from '../errors.ts'
 import { createJobs } from '../http/jobs.ts'
 import type { Subject } from '../ports.ts'
@@ -126,7 +126,8 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
   const unserved = createUnserved({
     store,
     ledger,
-    served: new Set(config.pools.map(({ channel }) => channel)),
+    served: new Set(channelsOf(config.pools)),
+    members,
     clock,
     releaseHolds,
     pauseNewcomers,

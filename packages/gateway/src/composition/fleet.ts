@@ -4,6 +4,7 @@
  */
 import type { MemoryRegistrations } from '../adapters/state/redis/memory-registrations.ts'
 import type { Config, RedisStateConfig } from '../config/config.ts'
+import { channelsOf } from '../config/pools.ts'
 import { version } from '../version.ts'
 import { isLogged } from './delivery-log.ts'
 import type { Fleet } from './fleet-parts.ts'
@@ -56,6 +57,7 @@ export async function openFleet(
     address: store.postgres,
     clock: context.clock,
     version,
+    channels: channelsOf(config.pools),
     isLogged: isLogged(config),
     onDeclaredDead() {
       context.log.error({ event: 'gateway.declared_dead', member: engines.members.id })

@@ -90,6 +90,11 @@ function checkSandboxIds(pools: readonly PoolConfig[], source: Source): void {
   }
 }
 
+/** The channels for which there is a pool. */
+export const channelsOf = (pools: readonly PoolConfig[]): readonly Channel[] => [
+  ...new Set(pools.map(({ channel }) => channel)),
+]
+
 /** Finds channels on which every account has a fixed address: no recipient needs one there. */
 export function selfAddressed(pools: readonly PoolConfig[]): ReadonlySet<Channel> {
   const callsItsOwn = ({ channel, provider, accounts }: PoolConfig): boolean =>

@@ -18,6 +18,7 @@ export function exerciseMembers(
     it('counts the process itself, and brings it each role that it asks for', async () => {
       const members = await open()
       assert.equal(members.count(), 1)
+      assert.ok(!members.othersServe('email'))
       for (const role of roles) await until(() => members.holds(role))
       assert.ok(
         roles.every((role) => members.holds(role)),

@@ -93,6 +93,13 @@ export function exerciseStoreMembers(name: string, open: () => Promise<StoreFlee
         assert.deepEqual(ids(await b.store.claimDue(epoch + 200_000, 10)), ids([one!, later.after]))
       })
 
+      test('leaves free what is of a channel that is passed over', async (a, b) => {
+        const [mail, sms] = await stored(a.store, due(1), { ...due(2), channel: 'sms' })
+        assert.deepEqual(ids(await a.store.claimDue(epoch + 10, 10, ['other'], ['sms'])), [mail!.id])
+        assert.deepEqual(await a.store.claimDue(epoch + 10, 10, [], ['sms']), [])
+        assert.deepEqual(ids(await b.store.claimDue(epoch + 10, 10)), [sms!.id])
+      })
+
       test('releases nothing that another process holds', async (a, b) => {
         const [one] = await stored(a.store, due(1))
         await a.store.claimDue(epoch + 10, 10)

@@ -32,6 +32,11 @@ export interface Members {
   /** The number of processes that are alive, this one included: at least 1. A dead one is counted until that is known. */
   count(): number
   /**
+   * True where another process that is alive serves the channel, as far as this one knows: the others hear of a process
+   * within two beats, and a dead one serves until that is known. One that does not say what it serves may serve any.
+   */
+  othersServe(channel: Channel): boolean
+  /**
    * True while this process holds the role, for which it applies with the first question. To be asked directly before
    * each piece of the work. For a moment two processes may hold a role, for example while one of them is stopped: the
    * writes of a chore must be such that this does no harm.
@@ -142,6 +147,28 @@ export interface Once {
   begin(key: OnceKey, requestHash: string): Begun | Promise<Begun>
   /** Ends a request for which `begin` has answered `new`. */
   end(key: OnceKey): void | Promise<void>
+}
+
+// ---- claims
+//
+// The store's port for notifications that are due; `Store` includes its method.
+
+export interface DueClaims {
+  /**
+   * Claims notifications that are scheduled, queued or dead and due by `until`, earliest first, at most `limit`,
+   * unless a process already holds them. This process holds them until a move changes their dueAt or ends them.
+   * Notifications of the tenants in `without` are passed over and come later, round robin over the tenants, once
+   * these tenants are no longer excluded. A page may be short, even empty, before `claimedUntil` has reached `until`.
+   *
+   * Notifications of the channels in `passed` stay free for a process that serves them. Embedded: no other process claims,
+   * and none are passed.
+   */
+  claimDue(
+    until: number,
+    limit: number,
+    without?: Iterable<string>,
+    passed?: readonly Channel[],
+  ): Promise<readonly Notification[]>
 }
 
 // ---- takeover

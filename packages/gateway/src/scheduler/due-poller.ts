@@ -3,11 +3,11 @@
  * everything that waits, so nothing is lost by not reading it. Before what is free it takes over what dead processes held:
  * at the start, and when another process has died.
  */
-import type { Notification } from '../model.ts'
+import type { Channel, Notification } from '../model.ts'
 import type { Clock, Store, TakenOver } from '../ports.ts'
 
 export interface DuePollerOptions {
-  readonly store: Pick<Store, 'claimDue' | 'claimedUntil' | 'nextDueAt' | 'takeOver'>
+  readonly store: Pick<Store, 'claimDue' | 'claimedUntil' | 'nextDueAt' | 'takeOver' | 'isVersioned'>
   readonly clock: Pick<Clock, 'now'>
   readonly lookaheadMs: number
   /** Returns false while another process keeps the limits: it claims what is due. @defaultValue true */
@@ -16,8 +16,8 @@ export interface DuePollerOptions {
   readonly isFull: () => boolean
   /** Tenants for which memory has no room. Their due notifications stay in the store and do not block other tenants. */
   readonly fullTenants: () => readonly string[]
-  /** Returns true while no other process writes to the store; else it is polled twice in each lookahead. */
-  readonly isAlone: () => boolean
+  /** Channels that are left to other processes. @defaultValue none */
+  readonly leftChannels?: (() => readonly Channel[]) | undefined
   readonly keep: (claimed: readonly Notification[]) => void
   /** Counts notifications in the limits that a dead process may have sent. */
   readonly countSuspects: (suspected: readonly Notification[]) => Promise<void>
@@ -67,7 +67,7 @@ export class DuePoller {
 
   /** Reads page after page while pages are full and memory has room. */
   async read(): Promise<void> {
-    const { store, clock, lookaheadMs, isFull, mayClaim, fullTenants, keep } = this.#options
+    const { store, clock, lookaheadMs, isFull, mayClaim, fullTenants, leftChannels, keep } = this.#options
     this.#isReading = true
     // Notifications noted from here on may have been stored behind the read position.
     this.#at = Number.POSITIVE_INFINITY
@@ -81,7 +81,7 @@ export class DuePoller {
           if (await this.#takeOver()) continue
         }
         const until = clock.now() + lookaheadMs
-        const page = await store.claimDue(until, pageMax, fullTenants())
+        const page = await store.claimDue(until, pageMax, fullTenants(), leftChannels?.())
         keep(page)
         // A page may be short although more rows follow, because full tenants are skipped.
         if (page.length < pageMax && store.claimedUntil() >= until) {
@@ -123,15 +123,15 @@ export class DuePoller {
 
   /** Computes the next read: half a lookahead before the next due time, and at least once a minute. */
   async #after(claimed: number): Promise<number> {
-    const { store, clock, lookaheadMs, isAlone } = this.#options
+    const { store, clock, lookaheadMs } = this.#options
     // Tenants without room were passed over.
     if (this.#takesOver) return clock.now() + retryMs
     const next = (await store.nextDueAt()) ?? Number.POSITIVE_INFINITY
     // The row was skipped for a full tenant and waits for room.
     if (next <= claimed) return clock.now() + retryMs
     const earliest = claimed - lookaheadMs / 2
-    // A process may store a notification that is due soon, and die before it claims it.
-    if (!isAlone()) return earliest
+    // Another process may give back what it has claimed, or store what is due soon, and die before it claims it.
+    if (store.isVersioned) return earliest
     return Math.min(Math.max(next - lookaheadMs, earliest), Math.max(earliest, clock.now() + recheckMs))
   }
 }

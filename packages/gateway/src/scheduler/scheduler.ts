@@ -29,9 +29,9 @@ export interface SchedulerOptions extends Pick<DuePollerOptions, 'mayClaim'> {
   readonly pauseNewcomers: (held: Notification) => Promise<() => Promise<void>>
   /** Counts notifications in the limits that a dead process may have sent. */
   readonly countSuspects: (suspected: readonly Notification[]) => Promise<void>
-  readonly members: Pick<Members, 'count' | 'holds'>
-  /** Makes dead letters of notifications whose channel no pool serves. */
-  readonly unserved: Pick<Unserved, 'serves' | 'bury'>
+  readonly members: Pick<Members, 'holds'>
+  /** Takes notifications whose channel has no pool here: for another process, or as dead letters. */
+  readonly unserved: Pick<Unserved, 'serves' | 'left' | 'giveUp'>
   readonly onError?: (what: string, error: unknown) => void
   /** Notifications due within this time are kept in memory. @defaultValue 2_000 ms */
   readonly lookaheadMs?: number
@@ -73,12 +73,12 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
     lookaheadMs: options.lookaheadMs ?? lookaheadMsDefault,
     countSuspects: options.countSuspects,
     mayClaim: options.mayClaim,
-    isAlone: () => members.count() === 1,
     isFull: () => held.size >= 2 * heldMax || queue.size() >= 2 * heldMax,
     fullTenants: () => {
       const max = tenantMax()
       return [...ledger.held()].filter(([, count]) => count >= max).map(([tenant]) => tenant)
     },
+    leftChannels: unserved.left,
     keep: (claimed) => claimed.filter((each) => isNews(each, ledger)).forEach(keep),
   })
   const digestTimer = new DigestTimer({ store, members, clock, close: (digest) => gate!.closeDigest(digest) })
@@ -140,7 +140,7 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
       unserved.serves(channel) ? 'true' : 'false',
     )
     tasks.track('queue', queue.push(served))
-    tasks.track('make dead letters of what no pool serves', unserved.bury(others, recover))
+    tasks.track('give up what has no pool here', unserved.giveUp(others, recover))
   }
 
   async function expire(notification: Notification, now: number): Promise<void> {

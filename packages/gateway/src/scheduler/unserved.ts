@@ -1,21 +1,24 @@
 /**
- * Makes dead letters of notifications whose channel the configuration no longer serves, whatever their state. They
- * release what they hold, count in no bound, and are redriven when a pool serves the channel again
- * (automatic-redrive.ts). The record is scanned at start, in the background and in slices; later ones are caught when
- * they reach the queue.
+ * Makes dead letters of notifications whose channel no process serves any more, whatever their state. They release what
+ * they hold, count in no bound, and are redriven when a pool serves the channel again (automatic-redrive.ts). The record
+ * is scanned in the background and in slices: at start, and once the last other process that served a channel has gone.
+ * Later ones are caught when they reach the queue. A channel that another process serves is left to it: this one claims
+ * nothing of it, and gives back what it holds of it all the same, after a takeover or the closing of a digest.
  */
 import { unservedDetail } from '../bounds.ts'
 import { conflicted, retryOnConflict } from '../conflict.ts'
 import { concernsAll } from '../errors.ts'
 import { advance, type Channel, channels, isFinal, type Notification } from '../model.ts'
+import type { Members } from '../ports/fleet.ts'
 import type { Clock, Store } from '../ports.ts'
 import type { Ledger } from '../stages.ts'
 
 export interface UnservedOptions {
-  readonly store: Pick<Store, 'notification' | 'scan'>
+  readonly store: Pick<Store, 'notification' | 'scan' | 'releaseDue' | 'isVersioned'>
   readonly ledger: Pick<Ledger, 'commit' | 'live' | 'hold' | 'release'>
   /** Channels for which there is a pool. */
   readonly served: ReadonlySet<Channel>
+  readonly members: Pick<Members, 'othersServe'>
   readonly clock: Clock
   /** Releases what the notification holds in limits and throttle queues. */
   readonly releaseHolds: (held: Notification, ended: Notification['status']) => Promise<void>
@@ -31,8 +34,10 @@ type Recover = (notification: Notification) => Promise<void>
 
 export interface Unserved {
   serves(channel: Channel): boolean
-  /** Makes dead letters of notifications that have reached the queue. */
-  bury(notifications: readonly Notification[], recover: Recover): Promise<void>
+  /** Channels without a pool here that are left to other processes. */
+  left(): readonly Channel[]
+  /** Gives notifications that have reached the queue back for another process, or makes dead letters of them. */
+  giveUp(notifications: readonly Notification[], recover: Recover): Promise<void>
   start(recover: Recover): void
   stop(): Promise<void>
 }
@@ -44,13 +49,38 @@ const buriedAtOnce = 100
 /** Pause after each group, in which other work has the store, and retry delay when the store fails, ms. */
 const restMs = 5
 const retryMs = 1_000
+/** A channel is left to the others for so long after one of them served it, ms: it may be about to start again. */
+const leftMs = 30_000
+/** Interval at which channels are looked for that no other process serves any more, ms. */
+const lookMs = 5_000
 
 export function createUnserved(options: UnservedOptions): Unserved {
-  const { store, ledger, served, clock, releaseHolds, pauseNewcomers, onBuried, onError } = options
+  const { store, ledger, served, members, clock, releaseHolds, pauseNewcomers, onBuried, onError } = options
   const unserved = channels.filter((channel) => !served.has(channel))
+  /** When another process was last known to serve a channel, epoch ms. */
+  const servedAt = new Map<Channel, number>()
   let stopped = false
   let working: Promise<void> | undefined
-  let wake: (() => void) | undefined
+  const resting = new Set<() => void>()
+
+  function isLeft(channel: Channel): boolean {
+    const now = clock.now()
+    if (members.othersServe(channel)) servedAt.set(channel, now)
+    return now - (servedAt.get(channel) ?? Number.NEGATIVE_INFINITY) < leftMs
+  }
+
+  const left = (): readonly Channel[] => unserved.filter(isLeft)
+
+  /** Gives held notifications back to the store, where a process claims them that serves their channel. */
+  async function giveBack(held: readonly Notification[], recover: Recover): Promise<void> {
+    for (const each of held) ledger.release(each)
+    try {
+      await store.releaseDue(held)
+    } catch (error) {
+      for (const each of held) recoverSoon(each, recover)
+      throw error
+    }
+  }
 
   /** Recovers the notification after a delay: at once, the store would be called as often as it can refuse. */
   function recoverSoon(notification: Notification, recover: Recover): void {
@@ -124,11 +154,13 @@ export function createUnserved(options: UnservedOptions): Unserved {
 
   function rest(ms: number): Promise<void> {
     return new Promise((resolve) => {
-      const disarm = clock.at(clock.now() + ms, resolve)
-      wake = () => {
+      const wake = (): void => {
         disarm()
+        resting.delete(wake)
         resolve()
       }
+      const disarm = clock.at(clock.now() + ms, wake)
+      resting.add(wake)
     })
   }
 
@@ -136,17 +168,31 @@ export function createUnserved(options: UnservedOptions): Unserved {
     for (const [channel, count] of counts) onBuried(channel, count)
   }
 
-  async function scanUnserved(recover: Recover): Promise<void> {
+  /** Scans for each channel once no other process serves it, and again where one has served it since. */
+  async function scanInTurn(recover: Recover): Promise<void> {
+    const waiting = new Set(unserved)
+    while (!stopped) {
+      for (const channel of left()) waiting.add(channel)
+      const alone = [...waiting].filter((channel) => !isLeft(channel))
+      if (alone.length > 0) await scanUnserved(alone, recover)
+      for (const channel of alone) waiting.delete(channel)
+      if (!store.isVersioned) return
+      await rest(lookMs)
+    }
+  }
+
+  async function scanUnserved(alone: readonly Channel[], recover: Recover): Promise<void> {
     const counts = new Map<Channel, number>()
     for (let cursor: string | null | undefined; cursor !== null && !stopped; ) {
       try {
         const page = await store.scan({
           statuses: ['scheduled', 'digesting', 'queued', 'sending'],
-          channels: unserved,
+          channels: alone,
           limit: scanMax,
           ...(cursor === undefined ? {} : { cursor }),
         })
-        await buryAll(page.items, counts, recover)
+        const found = page.items.filter(({ channel }) => !isLeft(channel))
+        await buryAll(found, counts, recover)
         cursor = page.nextCursor
       } catch (error) {
         onError('make dead letters of what no pool serves', error)
@@ -158,10 +204,18 @@ export function createUnserved(options: UnservedOptions): Unserved {
 
   return {
     serves: (channel) => served.has(channel),
-    async bury(notifications, recover) {
+    left,
+    async giveUp(notifications, recover) {
       const counts = new Map<Channel, number>()
       try {
-        await buryAll(notifications, counts, recover)
+        const others = notifications.filter(({ channel }) => isLeft(channel))
+        if (others.length > 0) await giveBack(others, recover)
+        const given = new Set(others)
+        await buryAll(
+          notifications.filter((each) => !given.has(each)),
+          counts,
+          recover,
+        )
       } catch (error) {
         for (const notification of notifications) {
           if (ledger.live(notification.id)?.notification !== notification) continue
@@ -174,11 +228,11 @@ export function createUnserved(options: UnservedOptions): Unserved {
       }
     },
     start(recover) {
-      if (unserved.length > 0) working = scanUnserved(recover)
+      if (unserved.length > 0) working = scanInTurn(recover)
     },
     async stop() {
       stopped = true
-      wake?.()
+      for (const wake of resting) wake()
       await working
     },
   }

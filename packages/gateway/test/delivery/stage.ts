@@ -109,11 +109,11 @@ export function createLoneScheduler(
 ): ReturnType<typeof createScheduler> {
   return createScheduler({
     ...parts,
-    members: { count: () => 1, holds: () => true },
+    members: { holds: () => true },
     releaseHolds: async () => {},
     pauseNewcomers: async () => async () => {},
     countSuspects: async () => {},
-    unserved: { serves: () => true, bury: async () => {} },
+    unserved: { serves: () => true, left: () => [], giveUp: async () => {} },
   })
 }
 

@@ -13,6 +13,7 @@ import type { RedisBus } from '../../src/adapters/state/redis/redis-bus.ts'
 import type { Fleet } from '../../src/composition/fleet-parts.ts'
 import { composeFleet } from '../../src/composition/fleet-state.ts'
 import type { RuntimeContext } from '../../src/composition/runtime-context.ts'
+import { channelsOf } from '../../src/config/pools.ts'
 import type { RightRequest } from '../../src/ports.ts'
 import { type MemberRecord, openMembers } from '../../src/store/postgres/fleet/members.ts'
 import { createRegistrations } from '../../src/store/postgres/fleet/registrations.ts'
@@ -57,10 +58,10 @@ export interface FleetProcessOptions {
 
 export async function openFleetProcess(
   { process, faults, record, server, bus, onBegin, lockedMs }: FleetProcessOptions,
-  context: Pick<RuntimeContext, 'clock' | 'errorsOf'>,
+  context: Pick<RuntimeContext, 'clock' | 'config' | 'errorsOf'>,
 ): Promise<Fleet> {
   const member = `m${process.number}`
-  const own = record.join(process.number)
+  const own = record.join(process.number, channelsOf(context.config.pools))
   const wire = <Port extends object>(
     name: string,
     port: Port,

@@ -3,6 +3,7 @@
  * their roles and the servers of limits. It outlives them all.
  */
 import { SluiceError } from '../../src/errors.ts'
+import type { Channel } from '../../src/model.ts'
 import type { Role } from '../../src/ports/fleet.ts'
 import type { TenantRecords } from '../../src/ports/tenants.ts'
 import type { GivenRights, Store } from '../../src/ports.ts'
@@ -25,7 +26,7 @@ interface ProcessRecord {
 
 export interface SimFleetRecord extends Pick<SimRecord, 'observers' | 'timeLine'> {
   /** Registers a process, whose number no other one has or has had. */
-  join(process: number): ProcessRecord
+  join(process: number, channels: readonly Channel[]): ProcessRecord
   /** Calls back with the number of each process that is declared dead. */
   onDeclaredDead(hear: (process: number) => void): void
   /** Calls back with each process that is given rights to send. */
@@ -36,6 +37,7 @@ export interface SimFleetRecord extends Pick<SimRecord, 'observers' | 'timeLine'
 
 interface Member {
   readonly process: number
+  readonly channels: readonly Channel[]
   beat: number
   /** 1 alive, 2 leaving, 3 dead, 4 ended. */
   state: 1 | 2 | 3 | 4
@@ -71,7 +73,12 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
       roles: [...holders].filter(([, holder]) => holder === member).map(([role]) => role),
       members: [...members]
         .filter(([id, { state }]) => id !== member && state !== 4)
-        .map(([id, { beat: last, state }]) => ({ id, beat: last, state: state as 1 | 2 | 3 })),
+        .map(([id, { beat: last, state, channels }]) => ({
+          id,
+          beat: last,
+          state: state as 1 | 2 | 3,
+          channels,
+        })),
     }
   }
 
@@ -139,9 +146,9 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
     timeLine: undefined,
     onDeclaredDead: (hear) => void mourners.add(hear),
     onRights: (hear) => void rightsHeard.add(hear),
-    join(process) {
+    join(process, channels) {
       const member = `m${process}`
-      members.set(member, { process, beat: 0, state: 1 })
+      members.set(member, { process, channels, beat: 0, state: 1 })
       const answering =
         <Args extends readonly unknown[], T>(work: (...args: Args) => T) =>
         async (...args: Args): Promise<T> => {

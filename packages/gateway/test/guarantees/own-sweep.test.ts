@@ -62,6 +62,7 @@ async function setUp() {
   const members: Members = {
     id: 'a',
     count: () => 2,
+    othersServe: () => true,
     holds: () => true,
     onDeath(listener) {
       listeners.push(listener)

@@ -1,5 +1,6 @@
 /** Two gateways over one record in memory, in virtual time. */
 import { createLocalHints } from '../../src/adapters/one-process.ts'
+import { type Channel, channels } from '../../src/model.ts'
 import type { Members, Role } from '../../src/ports/fleet.ts'
 import type { LimitState, Provider, Store } from '../../src/ports.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
@@ -34,6 +35,8 @@ const withoutCommits = (store: Store): Store =>
   })
 
 export interface TwoProcessesOptions extends Pick<HarnessOptions, 'policy' | 'config'> {
+  /** The configuration of the first process, where it has another. @defaultValue that of both */
+  readonly configOfFirst?: HarnessOptions['config']
   /** Calls of the first process never end. */
   readonly hangs?: boolean
   /** How long after it was handed over a call of a process is written, ms. @defaultValue 0 */
@@ -56,6 +59,7 @@ export async function twoProcesses(options: TwoProcessesOptions = {}) {
     areTold = true,
     sharesLimits = false,
     writtenAfterMs,
+    configOfFirst,
     ...more
   } = options
   const clock = createVirtualClock(Date.UTC(2026, 10, 21, 12))
@@ -82,10 +86,17 @@ export async function twoProcesses(options: TwoProcessesOptions = {}) {
   const hints = createLocalHints()
   const dead = new Set<string>()
   const holders = new Map<Role, string>()
+  /** The channels that a process serves, by its name. */
+  const served = new Map<string, readonly Channel[]>()
+  const channelsIn = (config: HarnessOptions['config']): readonly Channel[] =>
+    config !== undefined && 'pools' in config ? (Object.keys(config.pools as object) as Channel[]) : channels
+  served.set('a', channelsIn(configOfFirst ?? more.config)).set('b', channelsIn(more.config))
   async function join(id: string, seed: number): Promise<Harness> {
     const members: Members = {
       id,
       count: () => 2 - dead.size,
+      othersServe: (channel) =>
+        [...served].some(([other, its]) => other !== id && !dead.has(other) && its.includes(channel)),
       holds(role) {
         const holder = holders.get(role)
         if (holder === undefined || dead.has(holder)) holders.set(role, id)
@@ -112,6 +123,7 @@ export async function twoProcesses(options: TwoProcessesOptions = {}) {
       seed,
       parts,
       ...more,
+      ...(configOfFirst !== undefined && id === 'a' ? { config: configOfFirst } : {}),
       ...(hangs ? { providers } : {}),
       ...(claims || id !== 'a' ? {} : { stages: false }),
     })

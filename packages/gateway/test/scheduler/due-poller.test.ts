@@ -33,7 +33,6 @@ async function setUp({ list, begun = [], fullTenants = () => [], countSuspects }
     isFull: () => false,
     fullTenants,
     keep: (page) => kept.push(...page),
-    isAlone: () => false,
     countSuspects: countSuspects ?? (async (page) => void counted.push(...page.map(({ id }) => id))),
   })
   return { poller, kept, counted, store, pass: (ms: number) => (now += ms), now: () => now }

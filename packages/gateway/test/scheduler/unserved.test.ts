@@ -133,7 +133,12 @@ test('a dead letter that cannot be written delays no other, and all are written 
     const troubles: string[] = []
     const recover = async ({ id }: Notification): Promise<void> => void recovered.push(id)
     const unserved = createUnserved({
-      store: { notification: async (_, id) => held.get(id), scan: () => assert.fail() },
+      store: {
+        isVersioned: false,
+        notification: async (_, id) => held.get(id),
+        scan: () => assert.fail(),
+        releaseDue: () => assert.fail(),
+      },
       ledger: {
         async commit({ moves }) {
           const { id } = moves![0]!.before
@@ -147,13 +152,14 @@ test('a dead letter that cannot be written delays no other, and all are written 
         release: ({ id }) => held.delete(id),
       },
       served: new Set(),
+      members: { othersServe: () => false },
       clock,
       releaseHolds: async () => undefined,
       pauseNewcomers: async () => async () => {},
       onBuried: () => undefined,
       onError: (what) => troubles.push(what),
     })
-    const buried = unserved.bury(list, recover).catch((error) => assert.equal(error, fault))
+    const buried = unserved.giveUp(list, recover).catch((error: unknown) => assert.equal(error, fault))
     await clock.runUntil(start + second / 2)
     await buried
     assert.equal(recovered.length, 0, 'the store is given time')
@@ -163,6 +169,48 @@ test('a dead letter that cannot be written delays no other, and all are written 
     assert.deepEqual(troubles, again === 1 ? ['make a dead letter of what no pool serves'] : [])
     assert.equal(held.size, 0)
   }
+})
+
+test('what another process serves is given back to the store, and tried again where the store fails', async () => {
+  const clock = createVirtualClock(start)
+  const held = new Set(['n0', 'n1'])
+  const freed: string[] = []
+  const recovered: string[] = []
+  let fails = true
+  const unserved = createUnserved({
+    store: {
+      isVersioned: true,
+      notification: () => assert.fail(),
+      scan: () => assert.fail(),
+      async releaseDue(list) {
+        if (fails) throw new SluiceError('STORE_UNAVAILABLE', 'away')
+        freed.push(...list.map(({ id }) => id))
+      },
+    },
+    ledger: {
+      commit: () => assert.fail(),
+      live: () => undefined,
+      hold: () => assert.fail(),
+      release: ({ id }) => held.delete(id),
+    },
+    served: new Set(['email']),
+    members: { othersServe: (channel) => channel === 'sms' },
+    clock,
+    releaseHolds: () => assert.fail(),
+    pauseNewcomers: () => assert.fail(),
+    onBuried: () => assert.fail(),
+    onError: () => assert.fail(),
+  })
+  assert.deepEqual(unserved.left(), ['sms'])
+  const list = [letter('n0'), letter('n1')]
+  const recover = async ({ id }: Notification): Promise<void> => void recovered.push(id)
+  await assert.rejects(unserved.giveUp(list, recover), { code: 'STORE_UNAVAILABLE' })
+  assert.equal(held.size, 0)
+  await clock.runUntil(start + 2 * second)
+  assert.deepEqual(recovered, ['n0', 'n1'])
+  fails = false
+  await unserved.giveUp(list, recover)
+  assert.deepEqual(freed, ['n0', 'n1'])
 })
 
 const start = 1_000_000

@@ -3,7 +3,7 @@
  * while the tenant had no room.
  */
 import { Heap } from '../../heap.ts'
-import type { Notification } from '../../model.ts'
+import type { Channel, Notification } from '../../model.ts'
 import { waits } from './memory-admissions.ts'
 
 export class MemoryDueCursor {
@@ -22,12 +22,20 @@ export class MemoryDueCursor {
     this.#due.push(notification.dueAt, notification)
   }
 
-  take(until: number, limit: number, without: ReadonlySet<string>): readonly Notification[] {
+  /** @param passed channels whose notifications stay where they are */
+  take(
+    until: number,
+    limit: number,
+    without: ReadonlySet<string>,
+    passed: ReadonlySet<Channel>,
+  ): readonly Notification[] {
     const taken = new Set<Notification>()
+    const left: Notification[] = []
+    const keep = (row: Notification): unknown => (passed.has(row.channel) ? left.push(row) : taken.add(row))
     const behind = [...this.#lags.keys()].filter((tenant) => !without.has(tenant))
     for (const [turn, tenant] of behind.entries()) {
-      const share = Math.ceil((limit - taken.size) / (behind.length - turn))
-      this.#catchUp(tenant, taken, taken.size + share)
+      const most = taken.size + Math.ceil((limit - taken.size) / (behind.length - turn))
+      this.#catchUp(tenant, keep, () => taken.size >= most)
     }
     let last: Notification | undefined
     while (taken.size < limit && this.#due.leastKey !== undefined && this.#due.leastKey <= until) {
@@ -36,11 +44,12 @@ export class MemoryDueCursor {
       if (now === undefined) continue
       last = now
       if (without.has(now.tenant) || this.#lags.has(now.tenant)) this.#passOver(now)
-      else taken.add(now)
+      else keep(now)
     }
     const isAll = this.#due.leastKey === undefined || this.#due.leastKey > until
     if (isAll && taken.size < limit) this.claimedUntil = Math.max(this.claimedUntil, until)
     else if (last !== undefined) this.claimedUntil = Math.max(this.claimedUntil, last.dueAt - 1)
+    for (const each of left) this.push(each)
     return [...taken]
   }
 
@@ -65,11 +74,11 @@ export class MemoryDueCursor {
     lag.push(row.dueAt, row)
   }
 
-  #catchUp(tenant: string, taken: Set<Notification>, max: number): void {
+  #catchUp(tenant: string, keep: (row: Notification) => void, isEnough: () => boolean): void {
     const lag = this.#lags.get(tenant)!
-    while (taken.size < max && lag.least !== undefined) {
+    while (!isEnough() && lag.least !== undefined) {
       const now = this.#current(lag.pop()!)
-      if (now !== undefined) taken.add(now)
+      if (now !== undefined) keep(now)
     }
     this.#lags.delete(tenant)
     if (lag.size > 0) this.#lags.set(tenant, lag)

@@ -282,13 +282,9 @@ export class MemoryStore implements Store {
     return found.sort(byId).slice(0, limit).map(admissionOf)
   }
 
-  async claimDue(
-    until: number,
-    limit: number,
-    without: Iterable<string> = [],
-  ): Promise<readonly Notification[]> {
+  readonly claimDue: Store['claimDue'] = async (until, limit, without = [], passed = []) => {
     this.fleet?.mustLive()
-    const taken = this.#dueCursor.take(until, limit, new Set(without))
+    const taken = this.#dueCursor.take(until, limit, new Set(without), new Set(passed))
     this.fleet?.claim(taken)
     return taken
   }

@@ -7,6 +7,7 @@ import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { setTimeout as wait } from 'node:timers/promises'
 import { SluiceError } from '../../errors.ts'
+import type { Channel } from '../../model.ts'
 import type { PostgresAddress } from './address.ts'
 import { type Db, statementMs } from './connection.ts'
 
@@ -57,18 +58,22 @@ const takeOverMs = 120_000
 export interface Registering {
   readonly id: string
   readonly version: string
+  /** Channels that this process serves, which the others read with their beats. */
+  readonly channels: readonly Channel[] | undefined
   readonly now: number
   /** True where no other process may be alive: those before this one have gone, and their rows are free. */
   readonly alone: boolean
 }
 
 /** Registers this process, which asks no server of limits before it has registered one. */
-export async function register(db: Db, { id, version, now, alone }: Registering): Promise<Registration> {
-  await db.query('INSERT INTO member (id, name, version, asks_no_server) VALUES ($1, $2, $3, true)', [
-    id,
-    `${hostname()}:${process.pid}`,
-    version,
-  ])
+export async function register(
+  db: Db,
+  { id, version, channels, now, alone }: Registering,
+): Promise<Registration> {
+  await db.query(
+    'INSERT INTO member (id, name, version, channels, asks_no_server) VALUES ($1, $2, $3, $4, true)',
+    [id, `${hostname()}:${process.pid}`, version, channels ?? null],
+  )
   const gone = await db.query<{ id: string }>(
     `SELECT id::text AS id FROM member WHERE ${alone ? 'state <> 4' : 'state = 3'} AND id <> $1 ORDER BY id`,
     [id],

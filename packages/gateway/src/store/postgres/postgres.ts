@@ -4,7 +4,7 @@
  * call of `commit_group` (writer.ts, migrations/0002-functions.sql). Questions run beside it on a small pool. Decision
  * record 0032 says why it is so.
  */
-import type { SharedContent, Status } from '../../model.ts'
+import type { Channel, SharedContent, Status } from '../../model.ts'
 import type { Clock, GivenRights, RightRequest, Store, StoredRecipient } from '../../ports.ts'
 import { isOnRecord } from '../commit-lookup.ts'
 import { checkPaths } from '../memory/memory-rows.ts'
@@ -47,6 +47,8 @@ export interface PostgresStoreOptions {
   readonly member?: string
   /** Called at the opening with a sentence for the operator where the server loses commits in a crash. */
   readonly onNotDurable?: ((detail: string) => void) | undefined
+  /** Channels that this process serves, for the others. @defaultValue unknown to them */
+  readonly channels?: readonly Channel[]
 }
 
 /** A right to send is good for this time from the asking, ms: what forbids a call waits as long before its answer. */
@@ -65,6 +67,7 @@ export async function openPostgresStore({
   isLogged = false,
   member = newMemberId(),
   onNotDurable,
+  channels,
 }: PostgresStoreOptions): Promise<Store> {
   let connection: Connection | undefined
   try {
@@ -77,6 +80,7 @@ export async function openPostgresStore({
     const { unsettled, erasureKey } = await register(connection, {
       id: member,
       version,
+      channels,
       now: clock.now(),
       alone,
     })
@@ -229,7 +233,7 @@ function storeOf(opened: Opened): Store {
     recipients: async (keys) => (keys.length === 1 ? [await readOne(keys[0]!)] : readRecipients(keys)),
     mayHave: () => true,
 
-    async claimDue(until, limit, without = []) {
+    async claimDue(until, limit, without = [], passed = []) {
       const tenants = [...without]
       return writer.task(async ({ epoch, query }) => {
         if (lostClaims.length > 0) {
@@ -240,8 +244,8 @@ function storeOf(opened: Opened): Store {
         const claim = claims
         lostClaims.push(claim)
         const [first, ...rows] = await query<{ upto: number | null; claimed: WholeRow }>(
-          'SELECT * FROM claim_due($1, $2, $3, $4, $5, $6, $7)',
-          [member, epoch, claim, until, limit, tenants, lastTenant],
+          'SELECT * FROM claim_due($1, $2, $3, $4, $5, $6, $7, $8)',
+          [member, epoch, claim, until, limit, tenants, lastTenant, passed],
         )
         lostClaims = []
         claimedUntil = Math.max(claimedUntil, first!.upto ?? claimedUntil)

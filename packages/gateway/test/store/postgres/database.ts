@@ -30,12 +30,13 @@ export const addressOf = (url: string): PostgresAddress =>
 export const joinAt = (
   url: string,
   clock: Clock,
-  more: Partial<Pick<PostgresFleetOptions, 'onDeclaredDead' | 'onError' | 'beatMs'>> = {},
+  more: Partial<Pick<PostgresFleetOptions, 'onDeclaredDead' | 'onError' | 'beatMs' | 'channels'>> = {},
 ): Promise<PostgresFleet> =>
   openPostgresFleet({
     address: addressOf(url),
     clock,
     version: 'test',
+    channels: ['email'],
     beatMs: 50,
     onDeclaredDead: () => {},
     onError: () => {},

@@ -6,6 +6,7 @@ import { needs } from '../../../../../scripts/services/needs.ts'
 import { createSystemClock } from '../../../src/adapters/clock.ts'
 import { exerciseMembers } from '../../../src/conformance/members.ts'
 import { someNotification } from '../../../src/conformance/store/sample.ts'
+import { channels } from '../../../src/model.ts'
 import type { Clock } from '../../../src/ports.ts'
 import type { PostgresFleet } from '../../../src/store/postgres/fleet/open-fleet.ts'
 import { ask, dropSchemas, joinAt, openAt, schemaUrl } from './database.ts'
@@ -136,6 +137,25 @@ describe('the processes of a fleet on PostgreSQL', needs('postgres'), () => {
     await assert.rejects(async () => mortal.store.begin([{ notification: begun! }]), {
       code: 'STORE_UNAVAILABLE',
     })
+  })
+
+  test('tells which channels the others serve that are alive; one of an earlier version may serve any', async (t) => {
+    const join = joining(t)
+    const url = schemaUrl('channels')
+    const proxy = await proxyTo(t, url)
+    const a = await join(url, { channels: ['email', 'sms'] })
+    const b = await join(url, { channels: ['email', 'slack'] })
+    await join(proxy.url, { channels: ['push'] })
+    const others = () =>
+      [a, b].map(({ members }) => channels.filter((channel) => members.othersServe(channel)).join())
+    await until(() => others().join(' ') === 'email,push,slack email,sms,push')
+    proxy.freeze()
+    await until(() => others().join(' ') === 'email,slack email,sms')
+    proxy.thaw()
+    await ask(url, `UPDATE member SET channels = NULL WHERE id = ${b.members.id}`)
+    await until(() => others()[0] === channels.join())
+    await leave(b)
+    await until(() => others()[0] === '')
   })
 
   test('declares nobody dead while its own connection is lost again and again, and then the one that is silent', async (t) => {

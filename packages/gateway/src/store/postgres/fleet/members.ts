@@ -3,6 +3,7 @@
  * beat of another process for long enough, by its own monotonic clock and its own looks, declares that process dead. No
  * clock of the server decides, and no connection that was lost: a process that cannot look judges nobody.
  */
+import type { Channel } from '../../../model.ts'
 import type { Members, Role } from '../../../ports/fleet.ts'
 import type { Clock } from '../../../ports.ts'
 import type { PostgresAddress } from '../address.ts'
@@ -47,6 +48,8 @@ interface OtherMember {
   readonly id: string
   readonly beat: number
   readonly state: 1 | 2 | 3
+  /** Channels that it serves; null where it is of an earlier version, which does not say. */
+  readonly channels: readonly Channel[] | null
 }
 
 export interface BeatAnswer {
@@ -73,7 +76,8 @@ export async function openMembers(options: MembersOptions): Promise<Members> {
   let rolesUntil = Number.NEGATIVE_INFINITY
   /** The other processes of the last look that had not ended, and the silence of each. */
   let silences = new Map<string, Silence>()
-  let alive = 1
+  /** The others that were alive at the last look. */
+  let alive: readonly OtherMember[] = []
   let isOpen = true
   let lookedAt: number | undefined
   let connection: MemberRecord | undefined
@@ -100,7 +104,7 @@ export async function openMembers(options: MembersOptions): Promise<Members> {
     if (!living) return die()
     held = new Set(roles)
     rolesUntil = sentAt + rolesForBeats * beatMs
-    alive = 1 + members.filter(({ state }) => state === 1).length
+    alive = members.filter(({ state }) => state === 1)
     await judge(members, sentAt)
   }
 
@@ -149,7 +153,9 @@ export async function openMembers(options: MembersOptions): Promise<Members> {
 
   return {
     id: member,
-    count: () => alive,
+    count: () => 1 + alive.length,
+    // One that does not say may serve any.
+    othersServe: (channel) => alive.some(({ channels }) => channels?.includes(channel) ?? true),
     holds(role) {
       wanted.add(role)
       return isOpen && clock.monotonic() < rolesUntil && held.has(role)

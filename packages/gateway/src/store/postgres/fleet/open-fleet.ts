@@ -2,6 +2,7 @@
  * Opens a record on PostgreSQL for one of several processes: its store, its membership under the same id, and the record
  * from which limiter state is filled that the processes share.
  */
+import type { Channel } from '../../../model.ts'
 import type { Members } from '../../../ports/fleet.ts'
 import type { Keeping, NewestRegistrations } from '../../../ports/limiter.ts'
 import type { TenantRecords } from '../../../ports/tenants.ts'
@@ -23,6 +24,8 @@ export interface PostgresFleetOptions {
   readonly clock: Clock
   /** The version of this program, for those who look at the table of members. */
   readonly version: string
+  /** Channels that this process serves: the others leave them to it where they do not serve them themselves. */
+  readonly channels: readonly Channel[]
   /** True to keep changes of state in an outbox for the delivery log. @defaultValue false */
   readonly isLogged?: boolean
   /**
@@ -51,10 +54,10 @@ const recordConnections = 2
 
 /** @throws SluiceError INVALID_CONFIG where the server cannot be used, with the way out */
 export async function openPostgresFleet(options: PostgresFleetOptions): Promise<PostgresFleet> {
-  const { address, clock, version, isLogged = false, onDeclaredDead, onError, beatMs, onNotDurable } = options
+  const { address, clock, version, channels, onDeclaredDead, onError, beatMs, onNotDurable } = options
   const member = newMemberId()
-  const opening = { address, clock, version, alone: false, isLogged, member, onNotDurable }
-  const store = await openPostgresStore(opening)
+  const own = { alone: false, isLogged: options.isLogged ?? false, member, channels, onNotDurable }
+  const store = await openPostgresStore({ address, clock, version, ...own })
   const pool = createReadPool(address, recordConnections)
   const db: Db = {
     async query(text, values, more) {
