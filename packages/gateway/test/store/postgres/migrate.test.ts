@@ -247,7 +247,7 @@ describe('the schema on PostgreSQL', needs('postgres'), () => {
     // The last step is to be made anew, and changes a table that this transaction has read.
     await holder.query('DELETE FROM migration WHERE version = (SELECT max(version) FROM migration)')
     await holder.query('BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0')
-    await holder.query('SELECT FROM live')
+    await holder.query('SELECT FROM member')
     for (const command of ['serve', 'migrate']) {
       const { status, err } = sluice([command], { SLUICE_STORE: url, SLUICE_HTTP_PORT: '0' })
       assert.equal(status, 2, `${command}: ${err}`)
