@@ -17,6 +17,8 @@ export interface SystemClock extends Clock {
    * come before anything is measured; later ones slew it by half a millisecond a second at most.
    */
   follow(reading: ServerReading): void
+  /** Goes on later by so much, ms, without a slew: the clock had fallen behind those of other processes. */
+  goOn(byMs: number): void
   /** Reads the clock of a server: `ask` resolves with what it shows, epoch ms. */
   readServer(ask: () => Promise<number>): Promise<ServerReading>
   /** Reports each step of the wall clock, in ms, within a second. */
@@ -58,16 +60,14 @@ export function createSystemClock({
   let looking: NodeJS.Timeout | undefined
   /** The lead of the server's clock over the monotonic one; undefined where the clock follows none. */
   let serverLeadMs: number | undefined
-  /** The lead of the machine's wall clock over the monotonic one at the last reading. */
-  let wallLeadMs = 0
-  /** The same at the last look, and by how much the monotonic clock may have stood still in all. */
+  /** The lead of the machine's wall clock over it at the last look, and by how much it may have stood still in all. */
   let wallLeadSeenMs = 0
   let suspendedMs = 0
   /** The clock is slewed by so much, from this instant of the monotonic clock on. */
   let slewMs = 0
   let slewsFrom = 0
 
-  const wallNow = (): number => (serverLeadMs === undefined ? wall() : serverLeadMs + passed())
+  const wallNow = (): number => (serverLeadMs === undefined ? wall() : Math.floor(serverLeadMs + passed()))
 
   function now(): number {
     const at = passed()
@@ -79,9 +79,19 @@ export function createSystemClock({
     return Math.abs(slewMs) <= most ? slewMs : Math.sign(slewMs) * most
   }
 
+  function endSlew(): void {
+    const at = passed()
+    originMs += slewedAt(at)
+    slewMs = 0
+    slewsFrom = at
+  }
+
   function look(): number {
     const byMs = wallNow() - now() - aheadMs
-    if (Math.abs(byMs) < stepMs) return aheadMs
+    return Math.abs(byMs) < stepMs ? aheadMs : stepped(byMs)
+  }
+
+  function stepped(byMs: number): number {
     aheadMs += byMs
     for (const listener of listeners) listener(byMs)
     return aheadMs
@@ -109,31 +119,29 @@ export function createSystemClock({
     continueFrom(line) {
       const wallAt = wallNow()
       const at = lineAt(wallAt, line)
+      endSlew()
       originMs = at - passed()
-      slewMs = 0
       aheadMs = Math.abs(wallAt - at) < stepMs ? 0 : wallAt - at
     },
     follow({ leadMs, errorMs }) {
-      const now = passed()
-      const wallLead = wall() - now
-      const movedMs = leadMs - (serverLeadMs ?? leadMs)
-      const stoodMs = wallLead - wallLeadMs
       const isFirst = serverLeadMs === undefined
       serverLeadMs = leadMs
-      wallLeadMs = wallLead
-      originMs += slewedAt(now)
-      slewMs = 0
-      slewsFrom = now
+      endSlew()
       if (isFirst) {
-        wallLeadSeenMs = wallLead
+        wallLeadSeenMs = wall() - passed()
         originMs = leadMs
         aheadMs = 0
         return
       }
-      // The monotonic clock of a machine that was suspended stood still: both others have gone on meanwhile.
-      if (movedMs >= stepMs && Math.abs(movedMs - stoodMs) < stepMs) originMs += movedMs
       const offMs = leadMs - originMs - look()
       if (Math.abs(offMs) > errorMs) slewMs = offMs - Math.sign(offMs) * errorMs
+    },
+    goOn(byMs) {
+      endSlew()
+      originMs += byMs
+      const offMs = wallNow() - now()
+      const aheadOfIt = Math.abs(offMs) < stepMs ? 0 : offMs
+      if (aheadOfIt !== aheadMs) stepped(aheadOfIt - aheadMs)
     },
     onStep(listener) {
       listeners.add(listener)

@@ -209,8 +209,8 @@ test('a server whose clock is set leaves the line as it is, and times are shown 
   const leadMs = start - machine.monotonicMs
   clock.follow({ leadMs, errorMs })
   pass(2_000)
-  clock.follow({ leadMs: leadMs + hour, errorMs })
-  assert.deepEqual([clock.now(), clock.aheadMs()], [start + 2_000, hour])
+  clock.follow({ leadMs: leadMs + hour + 0.25, errorMs })
+  assert.deepEqual([clock.now(), clock.aheadMs()], [start + 2_000, hour], 'in whole milliseconds')
   // Another process of the same record goes on where the line stands.
   const other = setUp(start + 7 * hour)
   other.clock.follow({ leadMs: start + 2_000 + hour - other.machine.monotonicMs, errorMs })
@@ -218,15 +218,27 @@ test('a server whose clock is set leaves the line as it is, and times are shown 
   assert.deepEqual([other.clock.now(), other.clock.aheadMs()], [start + 2_000, hour])
 })
 
-test('a machine that was suspended goes on at the clock of the others', () => {
+test('a clock that stood still with its machine goes on at that of the others', () => {
   const { machine, clock, pass } = setUp()
   const leadMs = start - machine.monotonicMs
   clock.follow({ leadMs, errorMs })
   pass(2_000)
-  // Its monotonic clock stood still for a minute; its wall clock was set right when it woke.
-  machine.wallMs += 60_000
-  clock.follow({ leadMs: leadMs + 60_000, errorMs })
-  assert.deepEqual([clock.now(), clock.aheadMs()], [start + 62_000, 0])
+  clock.follow({ leadMs: leadMs + 300, errorMs })
+  assert.deepEqual(
+    [clock.now(), clock.aheadMs()],
+    [start + 2_000, 300],
+    'as if the clock of the server was set',
+  )
+  clock.goOn(300)
+  assert.deepEqual([clock.now(), clock.aheadMs()], [start + 2_300, 0])
+
+  // A shorter one is slewed until the others tell of it.
+  clock.follow({ leadMs: leadMs + 420, errorMs })
+  pass(20_000)
+  assert.equal(clock.now(), start + 22_310)
+  clock.goOn(110)
+  pass(20_000)
+  assert.deepEqual([clock.now(), clock.aheadMs()], [start + 42_420, 0])
 })
 
 test('a right to send ends where the machine was suspended, before any server was asked', () => {

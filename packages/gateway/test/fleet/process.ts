@@ -123,6 +123,7 @@ function createProcessClock(process: SimProcess, machine: Machine): SystemClock 
     },
     // The machine of a run is one for all of its processes.
     follow() {},
+    goOn() {},
     readServer: async () => ({ leadMs: 0, errorMs: 0 }),
     onStep(listener) {
       listeners.add(listener)

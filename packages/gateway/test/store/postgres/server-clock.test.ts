@@ -1,7 +1,12 @@
-/** Readings of a server's clock: the one that may be wrong by least counts, until the clock was set. */
+/** The clock of a server that several processes follow, and the processes beside each other. */
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { after, describe, type TestContext, test } from 'node:test'
+import { needs } from '../../../../../scripts/services/needs.ts'
+import { createSystemClock } from '../../../src/adapters/clock.ts'
+import { MemberClocks } from '../../../src/store/postgres/fleet/member-clocks.ts'
+import { openPostgresFleet } from '../../../src/store/postgres/fleet/open-fleet.ts'
 import { ServerReadings } from '../../../src/store/postgres/fleet/server-clock.ts'
+import { addressOf, dropSchemas, schemaUrl } from './database.ts'
 
 test('the quickest of the last eight readings counts', () => {
   const readings = new ServerReadings()
@@ -29,3 +34,74 @@ test('a clock that was set is believed with the first reading that shows it', ()
   readings.add({ leadMs: 3_601_000, errorMs: 50 })
   assert.equal(readings.best?.leadMs, 3_601_000)
 })
+
+/** A telling of another member, which is wrong by 1 ms at most. */
+const telling = (told: number, aheadMs: number, errorMs = 1) => [{ id: 'b', told, aheadMs, errorMs }]
+const own = { aheadMs: 300, errorMs: 2 }
+
+test('a process has fallen behind another one where three of its readings show it', () => {
+  const clocks = new MemberClocks()
+  assert.equal(clocks.behindMs({ aheadMs: 0, errorMs: 2 }, telling(1, 0)), 0)
+  for (const told of [1, 2, 2, 3]) assert.equal(clocks.behindMs(own, telling(told, 0)), 0, `telling ${told}`)
+  assert.equal(clocks.behindMs(own, telling(4, -0.5)), 300.5)
+  assert.equal(clocks.behindMs({ aheadMs: 0, errorMs: 2 }, telling(5, 0)), 0)
+})
+
+test('a server whose clock was set is ahead of all alike: what was told before says nothing', () => {
+  const clocks = new MemberClocks()
+  const [before, behind] = [
+    { aheadMs: 0, errorMs: 2 },
+    { aheadMs: 300, errorMs: 2 },
+  ]
+  assert.equal(clocks.behindMs(before, telling(1, 0)), 0)
+  for (const told of [1, 2]) assert.equal(clocks.behindMs(behind, telling(told, 0)), 0)
+  for (const told of [3, 4, 5, 6]) assert.equal(clocks.behindMs(behind, telling(told, 300)), 0)
+})
+
+test('nobody follows by less than readings may be wrong, nor by more than a process lives that stands still', () => {
+  const clocks = new MemberClocks()
+  for (let told = 1; told < 9; told += 1) {
+    assert.equal(clocks.behindMs({ aheadMs: 90, errorMs: 40 }, telling(told, 0, 40)), 0)
+    assert.equal(clocks.behindMs({ aheadMs: 25_000, errorMs: 1 }, telling(told, 0)), 0)
+  }
+})
+
+describe('processes over one PostgreSQL', needs('postgres'), () => {
+  after(dropSchemas)
+
+  test('have one time, also where the machine of one stood still', async (t) => {
+    const url = schemaUrl('clocks')
+    let stoodMs = 0
+    const standing = createSystemClock({
+      wall: () => Date.now() - 7_200_000 - stoodMs,
+      monotonic: () => performance.now() - stoodMs,
+    })
+    const going = createSystemClock()
+    for (const clock of [standing, going]) await open(t, url, clock)
+    const apartMs = (): number => Math.abs(going.now() - standing.now())
+    assert.ok(apartMs() <= 20, `${apartMs()} ms apart at the start, with wall clocks two hours apart`)
+    stoodMs = 300
+    assert.ok(apartMs() >= 270)
+    for (const until = performance.now() + 15_000; apartMs() > 30 && performance.now() < until; )
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    assert.ok(apartMs() <= 30, `${apartMs()} ms apart`)
+    assert.equal(standing.aheadMs(), 0)
+  })
+})
+
+async function open(t: TestContext, url: string, clock: ReturnType<typeof createSystemClock>): Promise<void> {
+  const fleet = await openPostgresFleet({
+    address: addressOf(url),
+    clock,
+    version: '0.0.0',
+    channels: ['email'],
+    onDeclaredDead: () => {},
+    onNotDurable: () => {},
+    onError: () => {},
+    beatMs: 200,
+  })
+  t.after(async () => {
+    await fleet.members.close()
+    await fleet.store.close()
+  })
+}

@@ -68,7 +68,7 @@ export async function openPostgresFleet(options: PostgresFleetOptions): Promise<
       }
     },
   }
-  const endFollowing = followServerClock({ db, clock, everyMs: beatMs })
+  const endFollowing = followServerClock({ db, member, clock, everyMs: beatMs })
   const close = async (isSettled?: boolean): Promise<void> => {
     await endFollowing()
     await pool.close()

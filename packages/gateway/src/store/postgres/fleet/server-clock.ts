@@ -5,6 +5,7 @@
 import type { ServerReading, SystemClock } from '../../../adapters/clock.ts'
 import type { Clock } from '../../../ports.ts'
 import type { Db } from '../connection.ts'
+import { type MemberClock, MemberClocks } from './member-clocks.ts'
 
 /** The quickest of so many readings counts. */
 const readingsKept = 8
@@ -53,23 +54,41 @@ export async function takeServerClock(db: Db, clock: Clock): Promise<void> {
 
 export interface FollowingOptions {
   readonly db: Db
+  /** The id of this process among the members. */
+  readonly member: string
   readonly clock: Clock
   /** Time between two readings, ms. @defaultValue 2000 */
   readonly everyMs?: number | undefined
 }
 
-/** Keeps a clock at that of the server; the returned function ends it. */
-export function followServerClock({ db, clock, everyMs = 2_000 }: FollowingOptions): () => Promise<void> {
+/** Keeps a clock at that of the server, and at those of the other members; the returned function ends it. */
+export function followServerClock({
+  db,
+  member,
+  clock,
+  everyMs = 2_000,
+}: FollowingOptions): () => Promise<void> {
   if (!isFollowing(clock)) return async () => {}
   const readings = new ServerReadings()
+  const clocks = new MemberClocks()
   let isOpen = true
   let reading: Promise<void> = Promise.resolve()
   let timer: NodeJS.Timeout
 
   const read = async (): Promise<void> => {
     try {
-      readings.add(await readClock(db, clock))
-      clock.follow(readings.best!)
+      const { leadMs, errorMs } = await readClock(db, clock)
+      readings.add({ leadMs, errorMs })
+      const best = readings.best!
+      clock.follow(best)
+      const own = { aheadMs: clock.line().aheadMs + leadMs - best.leadMs, errorMs }
+      const [row] = await db.query<{ others: readonly MemberClock[] }>(
+        'SELECT tell_clock($1, $2, $3) AS others',
+        [member, own.aheadMs, own.errorMs],
+        { name: 'tell clock' },
+      )
+      const behindMs = clocks.behindMs(own, row!.others)
+      if (behindMs > 0) clock.goOn(behindMs)
     } catch {
       // The clock goes on by itself meanwhile, and the look at the members tells of a server that is away.
     }
