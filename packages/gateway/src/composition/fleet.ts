@@ -90,7 +90,8 @@ async function openState(
     import('../adapters/state/redis/redis-bus.ts'),
     openKeptRedis(state, context, { register: registrations.register, keeping }),
   ])
-  const { seeds, urlOf } = addressesOf(url)
-  const bus = await createRedisBus({ urls: seeds.map(urlOf), tls, prefix, onError: health.noteError })
+  const { seeds, isCluster, urlOf } = addressesOf(url)
+  const urls = seeds.map(urlOf)
+  const bus = await createRedisBus({ urls, isCluster, tls, prefix, onError: health.noteError })
   return { redis, bus, prefix, health, keeper }
 }

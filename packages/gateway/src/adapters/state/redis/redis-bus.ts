@@ -9,6 +9,8 @@ import { createClient } from '@redis/client'
 export interface RedisBusOptions {
   /** `redis://…` or `rediss://…`, with credentials: one server, or nodes of one cluster. */
   readonly urls: readonly string[]
+  /** True where these are nodes of a cluster. @defaultValue false */
+  readonly isCluster?: boolean
   /** Certificates in PEM for `rediss`, beside the authorities of the system. */
   readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string } | undefined
   /** Precedes the channel of the beats. @defaultValue 'sl:' */
@@ -49,6 +51,7 @@ const waitingMax = 1_000
 /** Connects in the background: texts before it are lost. Resolves when it is connected, or has tried once. */
 export async function createRedisBus({
   urls,
+  isCluster = false,
   tls,
   prefix = 'sl:',
   onError,
@@ -127,6 +130,18 @@ export async function createRedisBus({
     }
   }
 
+  function leave(why: string): void {
+    onError?.(new Error(`${why} ${shownOf(urls[(node - 1) % urls.length]!)}`))
+    end()
+    reconnect()
+  }
+
+  /** A server that was demoted keeps its connections, and does not pass on to its master what is published to it. */
+  async function leaveReplica(of: NonNullable<typeof publisher>): Promise<void> {
+    const info = await of.info('replication').catch(() => '')
+    if (publisher === of && info.includes('role:slave')) leave('the bus leaves a server that was demoted:')
+  }
+
   const beats = `${prefix}beat:${randomBytes(8).toString('hex')}`
   subscriptions.push({
     channel: beats,
@@ -138,13 +153,12 @@ export async function createRedisBus({
   const beating = setInterval(() => {
     if (!isHearing) return
     if (unheard >= unheardMax) {
-      onError?.(new Error(`nothing is heard from ${shownOf(urls[(node - 1) % urls.length]!)}`))
-      end()
-      reconnect()
+      leave('nothing is heard from')
       return
     }
     unheard += 1
     publish(beats, '')
+    if (!isCluster && publisher !== undefined) void leaveReplica(publisher)
   }, beatMs)
   beating.unref()
 

@@ -15,6 +15,7 @@ import { createRedisNotifier } from '../../../../src/adapters/state/redis/redis-
 import { createRedisPeers } from '../../../../src/adapters/state/redis/redis-peers.ts'
 import { exerciseNotifier } from '../../../../src/conformance/notifier.ts'
 import type { Hint, Notifier, Peers } from '../../../../src/ports/fleet.ts'
+import { startProxy } from '../../../store/postgres/proxy.ts'
 import { newPrefix } from './open.ts'
 
 const engines = {
@@ -150,6 +151,32 @@ test('goes to the next node where one answers nothing and ends no connection', n
   }
   assert.ok(bus.isReady())
   assert.match(String(errors[0]), /nothing is heard from 127\.0\.0\.1:\d+/)
+})
+
+test('leaves a server that was demoted behind its address', needs('redis'), async (t) => {
+  const [demoted, promoted] = [await startRedis(), await startRedis()]
+  t.after(() => Promise.all([demoted.stop(), promoted.stop()]))
+  const proxy = await startProxy(demoted.url)
+  t.after(proxy.close)
+  const bus = await createRedisBus({ urls: [proxy.url] })
+  t.after(() => bus.close())
+  const heard: string[] = []
+  await bus.subscribe('words', (text) => heard.push(text))
+  proxy.leadTo(promoted.url)
+  const [admin, control] = [createClient({ url: demoted.url }), createClient({ url: promoted.url })]
+  for (const client of [admin, control]) {
+    client.on('error', () => {})
+    await client.connect()
+    t.after(() => client.destroy())
+  }
+  await admin.sendCommand(['REPLICAOF', '127.0.0.1', new URL(promoted.url).port])
+  await control.subscribe('words', (text) => heard.push(`${text} there`))
+  const end = performance.now() + 30_000
+  while (!heard.includes('word there')) {
+    assert.ok(performance.now() < end, 'it stays with a server that passes nothing on')
+    bus.publish('words', 'word')
+    await sleep(50)
+  }
 })
 
 test('hears over a slow line where one of its first connections is cut', needs('redis'), async (t) => {
