@@ -16,7 +16,7 @@ async function send(channel: string, category: string, actor = ''): Promise<void
   })
   const told = allowed
     ? `goes, ${remaining} more by ${limit}`
-    : `waits until ${resetAt.toISOString()} for ${rule} of ${limit}`
+    : `waits until ${new Date(resetAt).toISOString()} for ${rule} of ${limit}`
   console.log(`${category} by ${channel}: ${told}`)
 }
 

@@ -58,17 +58,16 @@ export interface NotificationResult {
   /** The number that may still go now: the least that any row has left. Infinity where no row limits. */
   readonly remaining: number
   /**
-   * Refused: the first instant at which all rows admit it. Allowed: when the oldest entry of the tightest window leaves
-   * it. What never will be is the last date there is, in the year 275760.
+   * Epoch ms. Refused: the first instant at which all rows admit it, Infinity where they never will. Allowed: when the
+   * oldest entry of the tightest window leaves it.
    */
-  readonly resetAt: Date
+  readonly resetAt: number
   /** `all` where it may go; else the window that refused it, as it is written: `2/day`. Of several the last to free. */
   readonly rule: string
   /** The row that refused it; else the one with the least left. Undefined where no row limits. */
   readonly limit: string | undefined
 }
 
-const neverMs = 8.64e15
 const known = new Set(['name', 'windows', 'category', 'channel', 'per', 'otherwise'])
 const fields: readonly string[] = ['actor', 'category', 'channel']
 
@@ -208,13 +207,12 @@ function resultOf({ allowed, at, limit: refuser, firstAt, rules }: Decision): No
       (latest, row) => (latest === undefined || row.freesAt > latest.freesAt ? row : latest),
       undefined,
     )
-    const resetAt = new Date(Math.min(at, neverMs))
-    return { allowed, remaining: 0, resetAt, rule: last?.window ?? 'blocked', limit: refuser }
+    return { allowed, remaining: 0, resetAt: at, rule: last?.window ?? 'blocked', limit: refuser }
   }
   return {
     allowed,
     remaining: tightest?.available ?? Number.POSITIVE_INFINITY,
-    resetAt: new Date(Math.min(tightest?.resetAt ?? firstAt, neverMs)),
+    resetAt: tightest?.resetAt ?? firstAt,
     rule: 'all',
     limit: tightest?.limit,
   }
