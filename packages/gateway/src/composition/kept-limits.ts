@@ -2,6 +2,7 @@
 import { createLimitsKeeper } from '../adapters/state/limits-keeper.ts'
 import type { MemoryRegistrations } from '../adapters/state/redis/memory-registrations.ts'
 import type { RedisStateConfig } from '../config/config.ts'
+import type { Registrations } from '../ports/limiter.ts'
 import type { ConnectedRedis, OpenedRedis } from './fleet-parts.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 import { openRedis } from './served-limits.ts'
@@ -10,7 +11,7 @@ import { openRedis } from './served-limits.ts'
 export async function openKeptRedis(
   state: RedisStateConfig,
   context: Pick<RuntimeContext, 'clock' | 'log' | 'policy' | 'errorsOf'>,
-  { register, keeping }: MemoryRegistrations,
+  { register, keeping }: Registrations & Pick<MemoryRegistrations, 'keeping'>,
 ): Promise<OpenedRedis> {
   const { clock, log, policy, errorsOf } = context
   // The client is loaded only where it is used: it would cost every start 30 ms.

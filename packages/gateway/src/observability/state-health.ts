@@ -45,6 +45,7 @@ export function createStateHealth({ clock, log, shown }: StateHealthOptions): St
   let awaySince: number | undefined
   let probedAt = Number.NEGATIVE_INFINITY
   let lastError: unknown
+  let lastMissed = 'no answer'
 
   function answered(): void {
     inARow = 0
@@ -54,8 +55,9 @@ export function createStateHealth({ clock, log, shown }: StateHealthOptions): St
     awaySince = undefined
   }
 
-  function missed(error: unknown, number: number): void {
+  function missed(error: SluiceError, number: number): void {
     unanswered += 1
+    lastMissed = error.message
     if (number <= askedBefore) return
     askedBefore = asked
     inARow += 1
@@ -69,7 +71,9 @@ export function createStateHealth({ clock, log, shown }: StateHealthOptions): St
       if (awaySince !== undefined) {
         const now = clock.monotonic()
         if (now >= probedAt && now < probedAt + probeMs)
-          throw new SluiceError('STATE_UNAVAILABLE', `${shown} does not answer.`, { retryAfterMs: 1_000 })
+          throw new SluiceError('STATE_UNAVAILABLE', `${shown} was not asked again: ${lastMissed}`, {
+            retryAfterMs: 1_000,
+          })
         probedAt = now
       }
       asked += 1

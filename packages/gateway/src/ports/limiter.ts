@@ -290,12 +290,26 @@ export interface ServerLife {
   readonly replicationId: string
 }
 
+/** The place of the keys that count the limits, as a process that registers a server was told it. */
+export interface LimiterPlace {
+  /** The keys, and the database or the kind of cluster, in words: two of them are never mistaken for each other. */
+  readonly keyspace: string
+  /** The addresses of all servers that are one place with the registered one. */
+  readonly masters: readonly string[]
+}
+
+/** A life of a server, and the place to which it belongs. */
+export interface PlacedLife extends ServerLife {
+  readonly place: LimiterPlace
+}
+
 export interface Registrations {
   /**
    * Returns the number of this life: the one it has while it is the newest of its node, under whatever names processes ask
-   * that; else the next one. No number is given to two lives, in no process of the fleet. Rejects with STORE_UNAVAILABLE.
+   * that; else the next one. No number is given to two lives, in no process of the fleet. Rejects with STORE_UNAVAILABLE,
+   * and with STATE_UNAVAILABLE while another process keeps the limits, or running ones count them in another place.
    */
-  register(life: ServerLife): number | Promise<number>
+  register(life: PlacedLife): number | Promise<number>
 }
 
 /** Registrations that are on record for several processes. */

@@ -88,7 +88,12 @@ export function openServer(world: World, scripts: ScriptServer): SimServer {
     async function register(): Promise<void> {
       if (world.now() < downUntil) throw new Error('the server is away')
       const met = life
-      const number = await registrations.register({ node, runId: met.name, replicationId: met.name })
+      const number = await registrations.register({
+        node,
+        runId: met.name,
+        replicationId: met.name,
+        place: { keyspace: 'keys', masters: [node] },
+      })
       if (number < expected) throw new Error('another life is registered')
       if (expected === 0) expected = number
       if (!isOver(met)) standing = { life: met, number }

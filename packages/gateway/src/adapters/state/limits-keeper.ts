@@ -10,7 +10,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SluiceError } from '../../errors.ts'
-import type { Keeping, Registrations, ServerLife, SharedCategories } from '../../ports/limiter.ts'
+import type { Keeping, PlacedLife, Registrations, SharedCategories } from '../../ports/limiter.ts'
 import type { Clock } from '../../ports.ts'
 import type { RedisConnections, RedisState } from './redis/redis-state.ts'
 
@@ -65,7 +65,7 @@ const overMs = 2_500
 const backLooks = 4
 /** A server that was reached so recently is there, ms. */
 const reachedMs = 1_000
-/** Who is told that another process keeps the limits asks no earlier than this, ms. */
+/** Who was refused a number for its server asks no earlier than this, ms. */
 const refusedMs = 250
 /** A right to send that was given before lasts so long, ms. The memory is filled when it is over. */
 const rightMs = 250
@@ -81,6 +81,7 @@ export async function createLimitsKeeper(options: LimitsKeeperOptions): Promise<
   /** The instants of `clock.monotonic` at which a server was last reached, and may be registered again. */
   let reachedAt = Number.NEGATIVE_INFINITY
   let refusedUntil = Number.NEGATIVE_INFINITY
+  let refusal: unknown
   let reached = 0
   const listeners = new Set<KeeperListener>()
   let isStopped = false
@@ -98,18 +99,25 @@ export async function createLimitsKeeper(options: LimitsKeeperOptions): Promise<
     for (const { onKeeper } of listeners) onKeeper?.(keeper)
   }
 
-  async function refuse(life: ServerLife, why: string): Promise<never> {
+  async function refuse(error: unknown): Promise<never> {
     // A question asks again without a pause.
     await sleep(100)
-    throw new SluiceError('STATE_UNAVAILABLE', `${life.node} is not asked: ${why}.`, { retryAfterMs: 1_000 })
+    throw error
   }
 
-  async function register(life: ServerLife): Promise<number> {
+  const refuseKept = (life: PlacedLife): Promise<never> =>
+    refuse(
+      new SluiceError('STATE_UNAVAILABLE', `${life.node} is not asked: this gateway keeps the limits.`, {
+        retryAfterMs: 1_000,
+      }),
+    )
+
+  async function register(life: PlacedLife): Promise<number> {
     reachedAt = clock.monotonic()
-    if (mode === 'keeping' || mode === 'ending') return refuse(life, 'this gateway keeps the limits')
-    if (reachedAt < refusedUntil) return refuse(life, 'another gateway keeps the limits')
+    if (mode === 'keeping' || mode === 'ending') return refuseKept(life)
+    if (reachedAt < refusedUntil) return refuse(refusal)
     return oneByOne(async () => {
-      if (mode === 'keeping' || mode === 'ending') return refuse(life, 'this gateway keeps the limits')
+      if (mode === 'keeping' || mode === 'ending') return refuseKept(life)
       try {
         const number = await registrations.register(life)
         mode = 'served'
@@ -117,6 +125,7 @@ export async function createLimitsKeeper(options: LimitsKeeperOptions): Promise<
         return number
       } catch (error) {
         refusedUntil = clock.monotonic() + refusedMs
+        refusal = error
         throw error
       }
     })

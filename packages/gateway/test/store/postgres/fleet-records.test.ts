@@ -11,6 +11,7 @@ import { ask, dropSchemas, joinAt, schemaUrl } from './database.ts'
 const clock = createSystemClock()
 const conflict = (kind: string, key: string) => ({ applied: false, conflicts: [{ kind, key }] })
 const tenant = 'acme'
+const place = { keyspace: 'keys', masters: ['redis:6379'] }
 
 /** Two processes on a new record. */
 async function twoOn(name: string) {
@@ -77,7 +78,7 @@ describe('the record of a fleet on PostgreSQL', needs('postgres'), () => {
 
   test('numbers each life of a server once for all processes, and waits until older rights have ended', async () => {
     const { url, a, b, close } = await twoOn('servers')
-    const life = { node: 'redis:6379', runId: 'r1', replicationId: 'p1' }
+    const life = { node: 'redis:6379', runId: 'r1', replicationId: 'p1', place }
     const begunAt = performance.now()
     const numbers = await Promise.all([a, b, a].map(({ registrations }) => registrations.register(life)))
     assert.ok(performance.now() - begunAt >= 245, 'a fill may begin while calls under older rights are made')
@@ -105,7 +106,7 @@ describe('the record of a fleet on PostgreSQL', needs('postgres'), () => {
   })
 
   test('gives no number again in a schema that was made anew, or restored from a backup', async () => {
-    const life = { node: 'redis:6379', runId: 'r1', replicationId: 'p1' }
+    const life = { node: 'redis:6379', runId: 'r1', replicationId: 'p1', place }
     const [one, other] = [await twoOn('one_schema'), await twoOn('other_schema')]
     const first = await one.a.registrations.register(life)
     assert.notEqual(await other.a.registrations.register(life), first)
@@ -119,7 +120,7 @@ describe('the record of a fleet on PostgreSQL', needs('postgres'), () => {
 
   test('gives a server one number under all of its names, and makes those unknown that led to the one before', async () => {
     const { url, a, b, close } = await twoOn('names')
-    const of = (node: string, runId = 'r1') => ({ node, runId, replicationId: 'p1' })
+    const of = (node: string, runId = 'r1') => ({ node, runId, replicationId: 'p1', place })
     const first = await a.registrations.register(of('redis:1'))
     assert.equal(await b.registrations.register(of('name:1')), first)
     assert.equal(await a.registrations.register(of('redis:1')), first)
@@ -145,7 +146,7 @@ describe('the record of a fleet on PostgreSQL', needs('postgres'), () => {
 
   test('makes all servers unknown, until they are registered again', async () => {
     const { a, b, close } = await twoOn('renumbered')
-    const life = { node: 'redis:6379', runId: 'r1', replicationId: 'p1' }
+    const life = { node: 'redis:6379', runId: 'r1', replicationId: 'p1', place }
     const first = await a.registrations.register(life)
     await b.registrations.renumber()
     const newest = (await a.registrations.newest()).get(life.node)!
@@ -162,7 +163,7 @@ describe('the record of a fleet on PostgreSQL', needs('postgres'), () => {
 
   test('lets one process keep the limits when all have pledged, and registers no server meanwhile', async () => {
     const { url, a, b, close } = await twoOn('keeping')
-    const life = { node: 'redis:6379', runId: 'r1', replicationId: 'p1' }
+    const life = { node: 'redis:6379', runId: 'r1', replicationId: 'p1', place }
     const first = await a.registrations.register(life)
     assert.equal(await b.registrations.register(life), first)
     // One that is cut off alone keeps nothing: the other one still asks the server.

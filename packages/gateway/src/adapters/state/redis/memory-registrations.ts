@@ -13,6 +13,8 @@ export const randomNumber = (random: Pick<Random, 'next'>): number =>
 
 /** Registrations of servers, and of a process that keeps the limits while they are away. */
 export interface MemoryRegistrations extends Registrations {
+  /** One process has one place. */
+  register(life: ServerLife): number
   readonly keeping: Keeping
 }
 

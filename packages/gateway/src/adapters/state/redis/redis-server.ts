@@ -6,7 +6,7 @@
  */
 import { once } from 'node:events'
 import { createClient } from '@redis/client'
-import type { Registrations } from '../../../ports/limiter.ts'
+import type { ServerLife } from '../../../ports/limiter.ts'
 import type { Clock } from '../../../ports.ts'
 import { fieldOf, isClock, isUnknownScript, type Reply, redirectionOf, unavailable } from './redis-answers.ts'
 import { RoundWindow } from './round-window.ts'
@@ -20,12 +20,13 @@ export interface RedisTls {
 }
 
 export interface RedisServerOptions {
-  /** `redis://…` or `rediss://…`, with credentials. */
+  /** With its credentials. */
   readonly url: string
   /** Host and port, as the cluster names it. */
   readonly node: string
   readonly tls?: RedisTls | undefined
-  readonly registrations: Registrations
+  /** Gives this life of the server its number (`Registrations.register`). */
+  readonly register: (life: ServerLife) => number | Promise<number>
   readonly clock: Pick<Clock, 'now' | 'monotonic'>
   /** The longest time that most questions may take, ms. */
   readonly deadlineMs: number
@@ -108,7 +109,7 @@ const againMax = 2
 const bytesMapping = { typeMapping: { 36: Buffer } }
 
 export function createRedisServer(options: RedisServerOptions): RedisServer {
-  const { url, tls, node, registrations, clock, deadlineMs, isVirtual = false, onError } = options
+  const { url, tls, node, clock, deadlineMs, isVirtual = false, onError } = options
   const silenceMs = Math.max(silenceMinMs, 2 * deadlineMs)
   let client = connect()
   /** The instant of `performance.now` at which the connection was made. */
@@ -198,17 +199,16 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
   async function registered(): Promise<Standing> {
     const met = client
     const epoch = client.socketEpoch
-    const loading = scripts.map(({ text }) => send(['SCRIPT', 'LOAD', text]))
     const [info] = await Promise.all([
       Promise.all([send(['INFO', 'server']), send(['INFO', 'replication'])]).then((parts) =>
         parts.join('\n'),
       ),
-      ...loading,
+      ...scripts.map(({ text }) => send(['SCRIPT', 'LOAD', text])),
     ])
     if (fieldOf(info, 'role') !== 'master') throw left(`${node} is no master`)
     const replicationId = fieldOf(info, 'master_replid')
     const { offsetMs, errorMs } = await readClock()
-    const incarnation = await registrations.register({ node, runId: fieldOf(info, 'run_id'), replicationId })
+    const incarnation = await options.register({ node, runId: fieldOf(info, 'run_id'), replicationId })
     if (incarnation < expected) throw left(`another life of ${node} is registered`)
     if (met !== client) throw new Error('the connection was ended')
     // A life that a later registration of this process finds is newer all the same, until the store tells of it.

@@ -71,7 +71,8 @@ const pauseMs = 5
 
 export function createRedisState(options: RedisStateOptions): RedisConnections {
   const { registrations, clock, deadlineMs = 50, prefix = 'sl:', isVirtual, onError } = options
-  const { seeds, isCluster, urlOf } = addressesOf(options.url)
+  const { seeds, isCluster, urlOf, keysAt } = addressesOf(options.url)
+  const keyspace = `keys ${prefix} of ${keysAt}`
   /** One connection a node, those of the seeds included. */
   const servers = new Map<string, RedisServer>()
   /** The node of each slot of a cluster. */
@@ -92,7 +93,11 @@ export function createRedisState(options: RedisStateOptions): RedisConnections {
         url: urlOf(node),
         node,
         tls: options.tls,
-        registrations,
+        register: (life) =>
+          registrations.register({
+            ...life,
+            place: { keyspace, masters: isCluster ? mastersOf(nodes) : seeds },
+          }),
         clock,
         deadlineMs,
         isVirtual,
@@ -118,7 +123,7 @@ export function createRedisState(options: RedisStateOptions): RedisConnections {
       for (const [from, to, [host, port]] of ranges) read.fill(`${host}:${port}`, from, to + 1)
       nodes = read
       for (const node of unmet.keys()) if (read.includes(node)) unmet.delete(node)
-      dropServers(new Set([...read.filter((each) => each !== undefined), ...seeds]))
+      dropServers(new Set([...mastersOf(read), ...seeds]))
     } catch (error) {
       onError?.(error)
     }
@@ -232,6 +237,10 @@ function within(ms: number, work: Promise<void>): Promise<void> {
   })
 }
 
+const mastersOf = (nodes: readonly (string | undefined)[]): readonly string[] => [
+  ...new Set(nodes.filter((each) => each !== undefined)),
+]
+
 type SlotRange = readonly [from: number, to: number, master: readonly [host: string, port: number]]
 
 interface Addresses {
@@ -239,6 +248,8 @@ interface Addresses {
   readonly isCluster: boolean
   /** The URL of a node, with the credentials of the given one. */
   readonly urlOf: (node: string) => string
+  /** The database in which the keys stand, in words. */
+  readonly keysAt: string
 }
 
 export function addressesOf(url: string): Addresses {
@@ -253,6 +264,14 @@ export function addressesOf(url: string): Addresses {
   const seeds = hosts.split(',').map((host) => (/:\d+$/.test(host) ? host : `${host}:6379`))
   const isCluster = scheme.endsWith('-cluster')
   const nodeScheme = scheme.startsWith('rediss') ? 'rediss' : 'redis'
-  if (!isCluster) return { seeds: [hosts], isCluster, urlOf: () => url }
-  return { seeds, isCluster, urlOf: (node) => `${nodeScheme}://${login}${node}${path}` }
+  if (!isCluster) {
+    const database = path.replace(/^\/|[?].*$/g, '') || '0'
+    return { seeds: [hosts], isCluster, urlOf: () => url, keysAt: `database ${database}` }
+  }
+  return {
+    seeds,
+    isCluster,
+    urlOf: (node) => `${nodeScheme}://${login}${node}${path}`,
+    keysAt: 'the cluster',
+  }
 }

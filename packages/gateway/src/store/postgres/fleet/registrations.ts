@@ -4,18 +4,24 @@
  * have ended that were begun under the one before.
  */
 import { SluiceError } from '../../../errors.ts'
-import type { NewestRegistrations, ServerLife } from '../../../ports/limiter.ts'
+import type { NewestRegistrations, PlacedLife } from '../../../ports/limiter.ts'
 import type { Db } from '../connection.ts'
 
 /** The registrations on record. */
 export interface RegistrationRecord extends Pick<NewestRegistrations, 'newest' | 'renumber'> {
   /**
    * Gives a life its number: the one it has while it is the newest of its node, also under another name of the node; else
-   * the next one. Undefined while another process keeps the limits.
+   * the next one. Undefined while another process keeps the limits; `elsewhere` names the place in which running processes
+   * count them, where this process would begin to count in another one.
    */
-  register(life: ServerLife): Promise<{ readonly number: number; readonly isSettled: boolean } | undefined>
+  register(life: PlacedLife): Promise<Registered | { readonly elsewhere: string } | undefined>
   /** Notes that the calls have ended that were begun before this number was given. */
   settle(number: number): Promise<void>
+}
+
+interface Registered {
+  readonly number: number
+  readonly isSettled: boolean
 }
 
 /** @param rightMs the time that a right to send lasts, ms */
@@ -29,6 +35,12 @@ export function createRegistrations(record: RegistrationRecord, rightMs: number)
         throw new SluiceError('STATE_UNAVAILABLE', 'Another gateway keeps the limits.', {
           retryAfterMs: 1_000,
         })
+      if ('elsewhere' in registered)
+        throw new SluiceError(
+          'STATE_UNAVAILABLE',
+          `Gateways that are running count limits in the ${registered.elsewhere}, and this one would in the ${life.place.keyspace} of ${life.node}. It asks no limits until they have stopped; or give it the same state as theirs.`,
+          { retryAfterMs: 1_000 },
+        )
       const { number, isSettled } = registered
       if (isSettled) return number
       // Whoever finds the number unsettled waits the whole time, for nobody's clock says when it was given.
@@ -52,12 +64,14 @@ export function createPostgresRegistrations(db: Db, member: string, rightMs: num
     async renumber() {
       await db.query('SELECT renumber_servers()')
     },
-    async register({ node, runId, replicationId }) {
-      const [row] = await db.query<{ number: number; is_settled: boolean }>(
-        'SELECT * FROM register_server_for($1, $2, $3, $4)',
-        [member, node, runId, replicationId],
+    async register({ node, runId, replicationId, place: { keyspace, masters } }) {
+      const [row] = await db.query<{ number: number; is_settled: boolean; elsewhere: string | null }>(
+        'SELECT * FROM register_server_in($1, $2, $3, $4, $5, $6)',
+        [member, keyspace, masters, node, runId, replicationId],
       )
-      return row && { number: row.number, isSettled: row.is_settled }
+      if (row === undefined) return undefined
+      const { number, is_settled: isSettled, elsewhere } = row
+      return elsewhere === null ? { number, isSettled } : { elsewhere }
     },
     async settle(number) {
       await db.query('UPDATE limiter_server SET is_settled = true WHERE number = $1', [number])
