@@ -8,6 +8,7 @@ import type { PublishRate, RedisPublishRateOptions } from '../adapters/state/red
 import type { RedisConnections, RedisState } from '../adapters/state/redis/redis-state.ts'
 import type { RedisThrottleOptions } from '../adapters/state/redis/redis-throttle.ts'
 import type { FleetAccounts, FleetAccountsOptions } from '../delivery/accounts/fleet-accounts.ts'
+import type { FleetReport } from '../observability/fleet-metrics.ts'
 import type { StateHealth } from '../observability/state-health.ts'
 import type { Members, Notifier, Once, Peers } from '../ports/fleet.ts'
 import type { RoomState, ThrottleState } from '../ports/tenants.ts'
@@ -35,6 +36,8 @@ export interface ServedLimits {
     options: Pick<RedisLimitsOptions, 'marginMs' | 'recover' | 'rulesName' | 'onOutdated' | 'planLate'>,
   ): LimitState
   readonly health: Pick<StateHealth, 'counts'>
+  /** The number of recipients so far whose limits were read from the record. */
+  reads(): number
   /** Asks the server; rejects with STATE_UNAVAILABLE. Of a cluster one node. */
   ping(): Promise<void>
   /** To be closed when nothing asks any more, and before the store. */
@@ -58,4 +61,5 @@ export interface Fleet {
   readonly store: Store
   readonly members: Members
   readonly state: SharedState
+  readonly report: () => FleetReport
 }

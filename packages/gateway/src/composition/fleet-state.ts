@@ -13,6 +13,7 @@ import type { NewestRegistrations } from '../ports/limiter.ts'
 import type { TenantRecords } from '../ports/tenants.ts'
 import type { Store } from '../ports.ts'
 import { AccountBirths } from './account-births.ts'
+import { FleetCounts } from './fleet-counts.ts'
 import type { Fleet, SharedState } from './fleet-parts.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 import { composeLimits, followRefusals } from './served-limits.ts'
@@ -29,6 +30,8 @@ export interface FleetEngines {
   readonly health: Pick<StateHealth, 'counts' | 'noteError'>
   /** Keeps the limits while their server is away. @defaultValue nobody does */
   readonly keeper?: LimitsKeeper | undefined
+  /** How wrong the clock of this process may be beside that of the record, ms. @defaultValue not known */
+  readonly clockErrorMs?: (() => number | undefined) | undefined
 }
 
 interface ComposedState extends SharedState {
@@ -43,8 +46,11 @@ export async function composeFleet(
   const { store, members, registrations, redis } = engines
   const onError = context.errorsOf('store')
   const births = new AccountBirths(() => expectNewest())
+  const counts = new FleetCounts()
   const expect: (...servers: Parameters<RedisState['expect']>) => void = (servers) => {
-    if (redis.expect(servers)) births.noteNewer()
+    if (!redis.expect(servers)) return
+    counts.noteServer()
+    births.noteNewer()
   }
   const expectNewest = (): Promise<void> =>
     registrations.newest().then(expect, (error: unknown) => onError('read the servers of limits', error))
@@ -53,10 +59,12 @@ export async function composeFleet(
   // where an acceptance is refused because its state was filled elsewhere.
   const begin: Store['begin'] = async (requests) => {
     const given = await store.begin(requests)
+    counts.noteRights(requests.length, given)
     if (given.servers !== undefined) expect(given.servers)
     return given
   }
   const commit = followRefusals(store.commit, async (tenants, decidedIn) => {
+    counts.noteOutdated()
     const [, ...areBehind] = await Promise.all([
       expectNewest(),
       ...Array.from(tenants, (tenant) =>
@@ -73,7 +81,13 @@ export async function composeFleet(
       .renumber()
       .then(expectNewest, (error: unknown) => onError('number the servers of limits anew', error))
   })
-  return { store: { ...store, begin, commit }, members, state }
+  const takeOver: Store['takeOver'] = (...asked) => store.takeOver(...asked).then(counts.noteTakenOver)
+  const report = () => ({
+    ...counts.report(),
+    gateways: members.count(),
+    clockErrorMs: engines.clockErrorMs?.(),
+  })
+  return { store: { ...store, begin, commit, takeOver }, members, state, report }
 }
 
 async function composeState(

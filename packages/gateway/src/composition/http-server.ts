@@ -111,6 +111,7 @@ export function createGatewayServer(context: RuntimeContext) {
       const heard = unobserved === undefined ? record : heardUnless(unobserved, record)
       metrics = createGatewayMetrics(context, {
         record: heard,
+        fleet,
         admission,
         dispatch,
         feedback: inside.feedback.report,

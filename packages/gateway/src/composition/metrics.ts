@@ -10,12 +10,15 @@ import type { PoolReport } from '../stages.ts'
 import { version } from '../version.ts'
 import type { Admission } from './admission.ts'
 import type { Dispatch } from './dispatch.ts'
+import type { Fleet } from './fleet-parts.ts'
 import type { Intakes } from './intake.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 import type { Storage } from './storage.ts'
 
 interface Inside {
   readonly record: Storage
+  /** Absent where this process has its record for itself. */
+  readonly fleet: Fleet | undefined
   readonly admission: Admission
   readonly dispatch: Dispatch
   readonly feedback: () => FeedbackReport
@@ -26,7 +29,7 @@ interface Inside {
 
 export function createGatewayMetrics(
   { config, policy: { part: policy }, clock, errorCounts }: RuntimeContext,
-  { record, admission, dispatch, feedback, intakes, pools, retention }: Inside,
+  { record, fleet, admission, dispatch, feedback, intakes, pools, retention }: Inside,
 ): Metrics {
   /** Metrics of accounts and tenants, where the operator wants them. */
   function apartMetrics(): ReadonlyMap<ApartPath, ApartMetrics> {
@@ -75,6 +78,7 @@ export function createGatewayMetrics(
     feedback,
     deliveryLog: record.deliveryLog?.report,
     outgoing: admission.outgoing?.report,
+    fleet: fleet?.report,
     ...(config.intake.length === 0 ? {} : { intakes }),
     build: () => ({ version, policy: policy.version }),
     now: () => clock.now(),
@@ -85,7 +89,11 @@ export function createGatewayMetrics(
     apart: apartMetrics(),
     ...(record.limits === undefined
       ? {}
-      : { state: record.limits.health.counts, limitsKeeper: record.limits.keeper?.keeper }),
+      : {
+          state: record.limits.health.counts,
+          limitsKeeper: record.limits.keeper?.keeper,
+          limitReads: record.limits.reads,
+        }),
     ...(config.store.kind === 'postgres' || config.store.path === ':memory:'
       ? {}
       : { disk: () => diskUse(config.store.path) }),

@@ -44,6 +44,7 @@ export async function composeLimits(
       import('../adapters/state/redis/scripts.ts'),
     ])
   let throttle: RedisThrottle | undefined
+  let reads = 0
   return {
     throttle({ ratesOf, marginMs }) {
       throttle = createRedisThrottle({ redis, record: records, clock, ratesOf, marginMs, onError })
@@ -52,6 +53,10 @@ export async function composeLimits(
     limits: (asked) =>
       createRedisLimits({
         ...asked,
+        recover(subject) {
+          reads += 1
+          return asked.recover(subject)
+        },
         redis,
         clock,
         member,
@@ -60,6 +65,7 @@ export async function composeLimits(
       }),
     health,
     keeper,
+    reads: () => reads,
     async ping() {
       // It writes, because a server that has no memory left goes on answering what only reads.
       await redis.ask(onceScript, { subject: `k/ready/${member}`, name: '' }, ['begin', member, '', '1000'])

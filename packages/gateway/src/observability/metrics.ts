@@ -12,6 +12,7 @@ import type { Jobs, Ledger, PoolCounts, PoolLoad, PoolReport } from '../stages.t
 import type { ApartMetrics } from './account-metrics.ts'
 import { measureIntakes, measureOutgoing } from './broker-metrics.ts'
 import { type ComplaintReports, measureComplaints } from './complaint-metrics.ts'
+import { type FleetReport, measureFleet } from './fleet-metrics.ts'
 import { createHttpMetrics, type HttpMetrics } from './http-metrics.ts'
 import { createMeter, type Distribution, type Meter } from './meter.ts'
 import { createNotificationMetrics, type NotificationMetricsOptions } from './notification-metrics.ts'
@@ -49,6 +50,8 @@ export interface MetricsOptions extends Partial<NotificationMetricsOptions> {
   /** The questions to limiter state on a server. Absent where it is in the memory of the process. */
   readonly state?: StateHealth['counts']
   /** The process that keeps the limits while that server is away. @defaultValue nobody */
+  /** Recipients whose limits were read from the record so far. */
+  readonly limitReads?: (() => number) | undefined
   readonly limitsKeeper?: (() => (typeof limitsKeepers)[number] | undefined) | undefined
   /** Tenants that have no room left, by bound. @defaultValue none */
   readonly tenantsFull?: () => Readonly<Record<string, number>>
@@ -58,6 +61,8 @@ export interface MetricsOptions extends Partial<NotificationMetricsOptions> {
   readonly apart?: ReadonlyMap<ApartPath, ApartMetrics>
   /** Absent where no delivery log is kept beside the store. */
   readonly deliveryLog?: (() => DeliveryLogFigures) | undefined
+  /** Absent where this process serves its record alone. */
+  readonly fleet?: (() => FleetReport) | undefined
   /** Absent without a broker. */
   readonly outgoing?: (() => OutgoingReport) | undefined
   /** @defaultValue no round of retention has been */
@@ -129,6 +134,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
   if (options.deliveryLog !== undefined)
     measureDeliveryLog(meter, options.deliveryLog, options.now ?? Date.now)
   if (options.outgoing !== undefined) measureOutgoing(meter, options.outgoing)
+  if (options.fleet !== undefined) measureFleet(meter, options.fleet)
   measureRetention(meter, options.retention ?? noRetention, options.now ?? Date.now)
   if (options.intakes !== undefined) measureIntakes(meter, options.intakes)
   if (options.feedback !== undefined) measureFeedback(meter, options.feedback)
@@ -292,6 +298,7 @@ function measureState(
   meter: Meter,
   counts: StateHealth['counts'],
   keeper: MetricsOptions['limitsKeeper'],
+  reads: MetricsOptions['limitReads'],
 ): void {
   meter.gauge(
     'sluice_state_up',
@@ -305,6 +312,12 @@ function measureState(
     [],
     (set) => set([], counts().unanswered),
   )
+  meter.counter(
+    'sluice_limits_read_total',
+    'Recipients whose limits were read from the record, because their server did not know them.',
+    [],
+    (set) => set([], reads?.() ?? 0),
+  )
   meter.gauge(
     'sluice_limits_kept',
     'Who keeps the limits while their server is away: 1 for that process, and 0 for all while the server keeps them.',
@@ -317,9 +330,9 @@ function measureState(
 
 function measureStore(
   meter: Meter,
-  { damagedRows, disk, errorCounts, state, limitsKeeper }: MetricsOptions,
+  { damagedRows, disk, errorCounts, state, limitsKeeper, limitReads }: MetricsOptions,
 ): void {
-  if (state !== undefined) measureState(meter, state, limitsKeeper)
+  if (state !== undefined) measureState(meter, state, limitsKeeper, limitReads)
   meter.counter(
     'sluice_damaged_rows_total',
     'Rows of the store that could not be read and are left out, each counted once.',

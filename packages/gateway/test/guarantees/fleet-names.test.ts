@@ -56,6 +56,7 @@ describe('two gateways with different addresses of Redis', needs('postgres', 're
     await post(1, 2, 'bob')
     await calls('bob', 3)
     await calls('ada', 3)
+    assert.match((await second.call('GET', '/metrics')).text, /^sluice_limits_read_total [1-9]/m)
     await second.terminate()
     // Its former place holds one of the three.
     await first.start()

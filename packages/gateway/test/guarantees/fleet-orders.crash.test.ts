@@ -1,5 +1,6 @@
 /** Two gateways over one record: what one of them has answered the other obeys, and what a killed one held is sent. */
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
@@ -163,5 +164,18 @@ describe('two gateways over one record', needs('postgres', 'redis'), () => {
     )
     const doubles = calls.length - sent.size
     assert.ok(doubles <= 200, `${doubles} doubles of at most as many as may be under way`)
+    const metrics = async (): Promise<string> => (await fleet.sites[1]!.call('GET', '/metrics')).text
+    const isAlone = /^sluice_fleet_gateways 1$/m
+    // The other one counts until the look behind that which has found it dead.
+    for (const until = performance.now() + 20_000; performance.now() < until; await sleep(200))
+      if (isAlone.test(await metrics())) break
+    const text = await metrics()
+    assert.match(text, isAlone)
+    assert.match(text, /^sluice_fleet_taken_over_total\{state="waiting"\} [1-9]/m)
+    assert.match(text, /^sluice_fleet_rights_total\{outcome="given"\} [1-9]/m)
+    assert.match(text, /^sluice_fleet_clock_error_seconds 0\.0/m)
+    const page = readFileSync(new URL('../../../../docs/reference/metrics.md', import.meta.url), 'utf8')
+    const named = (of: string): Set<string> => new Set(of.match(/sluice_fleet_\w+/g))
+    assert.deepEqual(named(page), named(text))
   })
 })

@@ -47,6 +47,8 @@ export interface PostgresFleet {
   readonly registrations: NewestRegistrations
   readonly keeping: Keeping
   readonly records: TenantRecords
+  /** How wrong the clock of this process may be beside that of the server, ms; undefined before the first reading. */
+  readonly clockErrorMs: () => number | undefined
 }
 
 /** Connections for filling lost state, beside the four for questions: a fill must not wait behind a list. */
@@ -68,9 +70,9 @@ export async function openPostgresFleet(options: PostgresFleetOptions): Promise<
       }
     },
   }
-  const endFollowing = followServerClock({ db, member, clock, everyMs: beatMs })
+  const followed = followServerClock({ db, member, clock, everyMs: beatMs })
   const close = async (isSettled?: boolean): Promise<void> => {
-    await endFollowing()
+    await followed.end()
     await pool.close()
     await store.close(isSettled)
   }
@@ -86,6 +88,7 @@ export async function openPostgresFleet(options: PostgresFleetOptions): Promise<
     registrations: createPostgresRegistrations(db, member, rightMs),
     keeping: createPostgresKeeping(db, member),
     records: createTenantRecords(db),
+    clockErrorMs: followed.errorMs,
     store: {
       ...store,
       deliveryTotals: createDeliveryTotals(db),

@@ -61,14 +61,15 @@ export interface FollowingOptions {
   readonly everyMs?: number | undefined
 }
 
-/** Keeps a clock at that of the server, and at those of the other members; the returned function ends it. */
-export function followServerClock({
-  db,
-  member,
-  clock,
-  everyMs = 2_000,
-}: FollowingOptions): () => Promise<void> {
-  if (!isFollowing(clock)) return async () => {}
+export interface FollowedClock {
+  /** How wrong the clock may be, ms; undefined before the first reading, and in virtual time. */
+  readonly errorMs: () => number | undefined
+  end(): Promise<void>
+}
+
+/** Keeps a clock at that of the server, and at those of the other members. */
+export function followServerClock({ db, member, clock, everyMs = 2_000 }: FollowingOptions): FollowedClock {
+  if (!isFollowing(clock)) return { errorMs: () => undefined, end: async () => {} }
   const readings = new ServerReadings()
   const clocks = new MemberClocks()
   let isOpen = true
@@ -104,10 +105,13 @@ export function followServerClock({
   }
 
   readAgain()
-  return async () => {
-    isOpen = false
-    clearTimeout(timer)
-    await reading
+  return {
+    errorMs: () => readings.best?.errorMs,
+    async end() {
+      isOpen = false
+      clearTimeout(timer)
+      await reading
+    },
   }
 }
 
