@@ -5,7 +5,7 @@
  */
 import { KindGuard, type TObject, type TSchema, type TUnion } from '@sinclair/typebox'
 import { Errors, type ValueError, ValueErrorType } from '@sinclair/typebox/errors'
-import { formats } from './schema-terms.ts'
+import { formats, listFormats } from './schema-terms.ts'
 import { didYouMean } from './suggestion.ts'
 import type { Path } from './yaml-file.ts'
 
@@ -116,19 +116,33 @@ function reason(error: ValueError): string {
   const candidates: readonly TSchema[] = KindGuard.IsUnion(error.schema) ? error.schema.anyOf : [error.schema]
   const value: unknown = error.value
   const texts = typeof value === 'string' ? [value] : Array.isArray(value) ? value : []
+  const written = ({ pattern }: TSchema, text: unknown): text is string =>
+    typeof text === 'string' && new RegExp(String(pattern)).test(text)
   for (const candidate of candidates) {
     const read = formats.get(String(candidate.format))
-    if (read === undefined) continue
-    for (const text of texts) {
-      if (typeof text !== 'string' || !new RegExp(String(candidate.pattern)).test(text)) continue
-      try {
-        read(text)
-      } catch (cause) {
-        return ` (${(cause as Error).message})`
-      }
+    if (read !== undefined) {
+      const refused = texts.find((text) => written(candidate, text) && refusal(read, text) !== '')
+      if (refused !== undefined) return refusal(read, refused)
     }
+    const readList = listFormats.get(String(candidate.format))
+    if (
+      readList !== undefined &&
+      Array.isArray(value) &&
+      value.every((text) => written(candidate.items, text))
+    )
+      return refusal(readList, value)
   }
   return ''
+}
+
+/** The reason why a reader refuses a value, in brackets; empty where it takes it. */
+function refusal<Value>(read: (value: Value) => unknown, value: Value): string {
+  try {
+    read(value)
+    return ''
+  } catch (cause) {
+    return ` (${(cause as Error).message})`
+  }
 }
 
 function shown(value: unknown): string {

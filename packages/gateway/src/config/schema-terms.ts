@@ -2,29 +2,47 @@
  * The kinds of fields in the configuration. Each carries `expects`, the words with which a wrong value is
  * refused, and where a pattern does not suffice a format, which a reader of quantity.ts checks.
  */
-import { FormatRegistry, type SchemaOptions, type StringOptions, Type } from '@sinclair/typebox'
+import {
+  FormatRegistry,
+  Kind,
+  type SchemaOptions,
+  type StringOptions,
+  type TArray,
+  Type,
+  TypeRegistry,
+} from '@sinclair/typebox'
+import { Check } from '@sinclair/typebox/value'
 import { readDuration, readRate, readShare, readSize } from './quantity.ts'
 
+type Read<Value> = (value: Value) => unknown
+
 /** The readers of the formats; each throws the reason why a text is refused. */
-export const formats: ReadonlyMap<string, (text: string) => unknown> = new Map<
-  string,
-  (text: string) => unknown
->([
+export const formats: ReadonlyMap<string, Read<string>> = new Map<string, Read<string>>([
   ['sluice-duration', readDuration],
   ['sluice-rate', readRate],
   ['sluice-share', readShare],
   ['sluice-size', readSize],
 ])
 
-for (const [name, read] of formats) {
-  FormatRegistry.Set(name, (text) => {
-    try {
-      read(text)
-      return true
-    } catch {
-      return false
-    }
-  })
+/** The readers of lists whose entries have to go together. */
+export const listFormats: ReadonlyMap<string, Read<readonly string[]>> = new Map([['sluice-rates', readRate]])
+
+for (const [name, read] of formats) FormatRegistry.Set(name, (text) => reads(read, text))
+for (const [name, read] of listFormats)
+  TypeRegistry.Set<TArray>(
+    name,
+    ({ items, minItems, maxItems }, value) =>
+      Check(Type.Array(items, { minItems: minItems!, maxItems: maxItems! }), value) &&
+      reads(read, value as readonly string[]),
+  )
+
+function reads<Value>(read: Read<Value>, value: Value): boolean {
+  try {
+    read(value)
+    return true
+  } catch {
+    return false
+  }
 }
 
 const durationText = Type.String({
@@ -42,6 +60,15 @@ const rateText = Type.String({
   format: 'sluice-rate',
   define: 'windows',
   pattern: `^(unlimited|${window}(,${window})*)$`,
+})
+/** An entry of a list may hold several windows. */
+const rateList = Type.Unsafe<string[]>({
+  ...Type.Array(Type.String({ format: 'sluice-rate', pattern: `^${window}(,${window})*$` }), {
+    minItems: 1,
+    maxItems: 16,
+  }),
+  [Kind]: 'sluice-rates',
+  format: 'sluice-rates',
 })
 
 /**
@@ -94,7 +121,7 @@ export function share(description: string) {
 }
 
 export function rate(description: string) {
-  return Type.Union([rateText, Type.Array(rateText, { minItems: 1, maxItems: 16 })], {
+  return Type.Union([rateText, rateList], {
     expects: 'a rate such as 100/s, [100/s, 50000/h] or unlimited',
     description,
   })

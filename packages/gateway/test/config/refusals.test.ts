@@ -296,6 +296,18 @@ const refusals: readonly Refusal[] = [
     says: [`sluice.yaml:1: tenants.default.rate: ${rate}; this is "100/mn"`],
   },
   {
+    name: 'a list of rates of which one is no bound',
+    yaml: 'tenants: { default: { rate: [unlimited, 1/s] } }',
+    says: [`sluice.yaml:1: tenants.default.rate: ${rate}; this is ["unlimited", "1/s"]`],
+  },
+  {
+    name: 'a list of rates of which two are equally long',
+    yaml: 'pools: { email: { provider: sandbox, accounts: [{ id: a, rate: [60/min, "9/h, 1/60s"] }] } }',
+    says: [
+      `sluice.yaml:1: pools.email.accounts[0].rate: ${rate}; this is ["60/min", "9/h, 1/60s"] ('60/min' and '1/60s' are equally long: keep the tighter)`,
+    ],
+  },
+  {
     name: 'a rate that is a number',
     yaml: 'tenants: { acme: { modules: 100 } }',
     says: [`sluice.yaml:1: tenants.acme.modules: ${rate}; this is 100`],
