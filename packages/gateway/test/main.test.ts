@@ -82,6 +82,11 @@ for (const name of [
   })
 }
 
+test('every command takes --json', async () => {
+  for (const [name, { load }] of Object.entries(commands))
+    assert.ok('json' in (await load()).form.options, name)
+})
+
 test('check prints what is in force, and as JSON too', async (t) => {
   const cwd = temporaryFolder(t, { 'sluice.yaml': 'http: { port: 4711 }' })
   const text = await sluice(['check'], { cwd })

@@ -3,7 +3,7 @@
  * reads the store of the configuration beside the gateways that write it.
  */
 import { randomBytes } from 'node:crypto'
-import { type Arguments, badUsage, type CommandForm, configOption } from './command.ts'
+import { type Arguments, badUsage, type CommandForm, configOption, jsonOption } from './command.ts'
 import { instantOption } from './instant-option.ts'
 import { exitCodes, type Io } from './io.ts'
 
@@ -21,6 +21,7 @@ export const form: CommandForm = {
     sample: { value: '<share>', text: 'The traffic of a share of the people, such as 10%' },
     plain: { text: 'Write the true ids of tenants, people, actors and notifications, not pseudonyms' },
     config: configOption,
+    json: { ...jsonOption, text: 'It is JSON anyway, a line a request' },
   },
   examples: [
     ['sluice export --from 2026-11-15 --to 2026-11-22 > traffic.ndjson', 'A week'],
