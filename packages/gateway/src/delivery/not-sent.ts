@@ -43,13 +43,29 @@ export function suppressed(notification: Notification, events: Events, now: numb
   return advance(notification, [...events, { at: now, status: 'suppressed', reason }])
 }
 
+export interface Postponement {
+  readonly at: number
+  readonly reason: Reason
+  readonly detail?: string
+  /**
+   * The policy that gave the instant; that of its decision where it is absent. What a policy postponed moves up under
+   * another one, also under the one by which it was decided before.
+   */
+  readonly policyVersion?: string
+}
+
 /** Schedules it again, without an attempt. If it would expire before `at`, it is scheduled for its expiry instead. */
 export function postponed(
   notification: Notification,
   events: Events,
   now: number,
-  { at, ...why }: { readonly at: number; readonly reason: Reason; readonly detail?: string },
+  { at, policyVersion, ...why }: Postponement,
 ): Move {
-  const dueAt = Math.min(at, notification.expiresAt ?? at)
-  return advance(notification, [...events, { at: now, status: 'scheduled', ...why }], { dueAt })
+  const { decision, expiresAt = at } = notification
+  return advance(notification, [...events, { at: now, status: 'scheduled', ...why }], {
+    dueAt: Math.min(at, expiresAt),
+    ...(policyVersion === undefined || policyVersion === decision.policyVersion
+      ? {}
+      : { decision: { ...decision, policyVersion } }),
+  })
 }

@@ -135,9 +135,9 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
         else if (firing.fired && (!fired || clock.monotonic() > until)) {
           late += 1
           putBack(attempt)
-        } else if (!fired) delay(attempt, at)
+        } else if (rules.policyVersion() !== version) putBack(attempt)
+        else if (!fired) delay(attempt, at)
         else if (isOver(attempt) || (recipients.changes !== changes && isForbidden(attempt))) putBack(attempt)
-        else if (rules.policyVersion() !== version) putBack(attempt)
         else if (attempt.fired(firedAt)) attempt.send()
         else drop(attempt)
       } catch (error) {
@@ -225,7 +225,8 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
     }
     // It met quiet hours or limits that did not apply when it was reserved.
     const reason = rules.quietAt(notification, recipient, now) ?? 'recipient_limit'
-    completer.add(postponed(notification, attempt.events, now, { at, reason }))
+    const policyVersion = rules.policyVersion()
+    completer.add(postponed(notification, attempt.events, now, { at, reason, policyVersion }))
   }
 
   /** Ends the attempt of a notification that has gone another way while it was fired. */

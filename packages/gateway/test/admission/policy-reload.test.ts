@@ -62,6 +62,34 @@ test('a narrower policy moves nobody, keeps their decisions, and holds at the re
   await harness.stop()
 })
 
+test('who was postponed at the release moves up when the policy of their decision is in force again', async () => {
+  const nobodyAtNight = { quietHours: { default: { from: '00:00', to: '23:00' }, unknownTimeZone: 'UTC' } }
+  for (const [name, narrower] of [
+    ['a limit', hourly],
+    ['quiet hours', { ...limited('4/h'), ...nobodyAtNight }],
+  ] as const) {
+    const harness = await createHarness({ policy: limited('4/h') })
+    await harness.postMany([{}, {}, {}, {}])
+    const waiting = await harness.postMany([{}, {}, {}])
+    await harness.runFor(minute)
+    await harness.done(harness.reload(narrower))
+    await harness.runFor(hour)
+    const last = waiting.at(-1)!
+    const postponed = await harness.notification(last.id)
+    assert.ok(postponed.dueAt > harness.clock.now() + minute, name)
+    assert.deepEqual(
+      [postponed.decision.policyVersion, postponed.decision.rules],
+      [versionOf(narrower), last.decision.rules],
+      'the instant is that of the policy in force, and the explanation stays',
+    )
+    await harness.done(harness.reload(limited('4/h')))
+    await harness.runFor(second)
+    for (const { id } of waiting) assert.equal((await harness.notification(id)).status, 'delivered', name)
+    await harness.check()
+    await harness.stop()
+  }
+})
+
 test('a new limit counts what was sent under the policy before', async () => {
   const harness = await createHarness({ policy: limited('100/h') })
   await harness.postMany([{}, {}])
