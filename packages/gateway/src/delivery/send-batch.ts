@@ -212,7 +212,7 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
 
   /** Waits for the instant of the limits: in memory if it is near; else it is scheduled again on record. */
   function delay(attempt: Attempt, at: number): void {
-    const { notification, recipient } = attempt
+    const { notification, recipient, events } = attempt
     if (!ledger.isCurrent(notification)) {
       drop(attempt)
       return
@@ -225,8 +225,7 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
     }
     // It met quiet hours or limits that did not apply when it was reserved.
     const reason = rules.quietAt(notification, recipient, now) ?? 'recipient_limit'
-    const policyVersion = rules.policyVersion()
-    completer.add(postponed(notification, attempt.events, now, { at, reason, policyVersion }))
+    completer.add(postponed(notification, events, now, { at, reason, policyVersion: rules.policyVersion() }))
   }
 
   /** Ends the attempt of a notification that has gone another way while it was fired. */

@@ -112,7 +112,10 @@ export interface HeardVerdict
 /** The state of an account with long windows, since the birth. */
 export interface LongUse {
   readonly account: number
+  /** Tokens that were granted. */
   readonly total: number
+  /** Granted tokens that were taken back, no longer than a second after their slot. */
+  readonly unused: number
   readonly covered: number
   /** True if the use on record is counted; before it nothing is granted. */
   readonly isFilled: boolean

@@ -316,14 +316,14 @@ class FleetPool implements FleetRounds<FleetAccount> {
     // A question that comes before the end of the slot is answered by that slot.
     this.#slotEndsAt = now + answer.restMs
     const isBorn = answer.bornAt !== this.#bornAt
-    this.#bornAt = answer.bornAt
     if (isBorn || answer.isNewMember) {
       for (const account of this.#accounts) {
-        account.forgotten(now, isBorn)
+        account.forgotten(now, isBorn, this.#bornAt === 0)
         this.#telling.add(account)
       }
       this.#isUrgent = true
     }
+    this.#bornAt = answer.bornAt
     if (isBorn || answer.verdicts.length + answer.results.length > 0) this.#newsAt = now
     this.#lastVerdict = answer.lastVerdict
     for (const verdict of answer.verdicts) this.#accounts[verdict.account]?.hearVerdict(now, verdict)
@@ -341,7 +341,7 @@ class FleetPool implements FleetRounds<FleetAccount> {
     for (const account of this.#accounts)
       if (answer.uses.length > 0) account.uses = this.#usesOf(account, answer.uses)
     for (const long of answer.long) this.#accounts[long.account]?.long?.hear(now, long, this.isJudge())
-    if (this.#accounts.some(({ long }) => long?.needsFill === true)) this.#fill()
+    if (this.#accounts.some(({ long }) => long?.readsRecord === true)) this.#fill()
     if (this.#accounts.some(({ long }) => long?.toCover !== undefined)) this.#isUrgent = true
   }
 
@@ -367,7 +367,7 @@ class FleetPool implements FleetRounds<FleetAccount> {
     })
   }
 
-  /** Fills the long windows of a state that was lost. */
+  /** Fills the long windows of a state that was lost, and learns what was counted before this process joined. */
   #fill(): void {
     if (this.#isFilling) return
     this.#isFilling = true
@@ -376,9 +376,9 @@ class FleetPool implements FleetRounds<FleetAccount> {
       .then((records) => {
         const now = this.now()
         for (const account of this.#accounts) {
-          if (account.long?.needsFill !== true) continue
           const record = records?.get(account.account.id)
-          this.#fills.set(account, account.long.fill(now, record))
+          if (account.long?.needsRecord === true) account.long.adopt(now, record)
+          if (account.long?.needsFill === true) this.#fills.set(account, account.long.fill(now, record))
         }
         this.#askSoon()
       })

@@ -12,16 +12,27 @@ import { useAsOf, WriteAheadUsage } from './write-ahead-usage.ts'
 export const ringMax = 128
 export const slotMs = 20
 
+/**
+ * A token that was not used is not counted any more where it was taken back within this time after its slot, ms. Which of
+ * those granted lately it was is not known: each counts by so much longer.
+ */
+const unusedMsMax = 1_000
+
 export class FleetLongUse {
   readonly #use: WriteAheadUsage
   readonly #keep: (() => void) | undefined
-  /** Calls since the birth of the shared state, as far as this process has heard. */
+  /** Tokens granted since the birth of the shared state, as far as this process has heard, and those taken back. */
   #seen = 0
+  #unused = 0
   #covered = 0
   /** The number of calls that the record on disk covers, to be told. */
   #toCover: number | undefined
   #isFilled = true
   #needsFill = false
+  /** True until this process has heard of a state that others have used before. */
+  #joins = false
+  /** True until the use on record is read that this process has not heard of. */
+  #needsRecord = false
   /** Calls that were ahead when the shared state was lost. */
   #lostAhead = 0
 
@@ -46,24 +57,41 @@ export class FleetLongUse {
   }
 
   /** Hears of the use of all processes. */
-  hear(now: number, { total, covered, isFilled }: LongUse, isJudge: boolean): void {
+  hear(now: number, { total, unused, covered, isFilled }: LongUse, isJudge: boolean): void {
     this.#isFilled = isFilled
     this.#needsFill = isJudge && !isFilled
+    const joins = this.#joins && isFilled
+    this.#joins = false
     if (!isFilled) return
+    if (joins) {
+      this.#seen = total
+      this.#unused = unused
+      this.#covered = covered
+      this.#needsRecord = true
+    }
+    if (this.#needsRecord) return
+    const newlyUnused = Math.max(0, unused - this.#unused)
+    this.#unused = unused
+    // They were granted before, as a rule: the newest calls that are counted until now.
+    const left = this.#use.uncount(newlyUnused)
     for (; this.#seen < total; this.#seen += 1) {
       this.#use.take()
-      this.#use.end(now)
+      this.#use.end(now + unusedMsMax + slotMs)
     }
+    this.#use.uncount(left)
     this.#covered = covered
     if (!isJudge) return
     if (this.#keep === undefined) this.#toCover = total + noBound
     else if (this.#use.asks()) this.#keep()
   }
 
-  /** Hears that the shared state was lost: it begins with no calls. */
-  lost(): void {
+  /** Hears that the shared state was lost, and begins with no calls, or that this process has just joined it. */
+  lost(isJoined = false): void {
+    this.#joins = isJoined
+    this.#needsRecord = false
     this.#lostAhead = Math.max(0, this.#covered - this.#seen)
     this.#seen = 0
+    this.#unused = 0
     this.#covered = 0
     this.#toCover = undefined
     this.#isFilled = false
@@ -72,6 +100,25 @@ export class FleetLongUse {
   /** True where this process should fill the shared state. */
   get needsFill(): boolean {
     return this.#needsFill
+  }
+
+  /** True where this process should read the use on record, to fill the shared state or to learn of it. */
+  get readsRecord(): boolean {
+    return this.#needsFill || this.#needsRecord
+  }
+
+  /** True where it should learn of the calls of before it joined. */
+  get needsRecord(): boolean {
+    return this.#needsRecord
+  }
+
+  /** Takes the use on record, read behind the first word of the shared state; calls ahead that were not made yet follow. */
+  adopt(now: number, onRecord: UseRecord | undefined): void {
+    this.#needsRecord = false
+    if (onRecord === undefined) return
+    const left = Math.max(0, this.#covered - this.#seen)
+    const use = useAsOf(now, { ...onRecord, ahead: Math.max(0, onRecord.ahead - left) })
+    if (use !== undefined) this.#use.restore(use)
   }
 
   /** Returns the calls to fill with: by the record as the store has it, or else as this process knows it. */
@@ -96,6 +143,8 @@ export class FleetLongUse {
   /** The record: by the judge with calls ahead; by another process with those that it knows to be ahead. */
   record(now: number, isJudge: boolean): UseRecord | undefined {
     const record = this.#use.record(now)
+    // Calls that it has not read of may have been made.
+    if (record !== undefined && this.#needsRecord) return { ...record, ahead: record.ahead + this.#covered }
     if (record === undefined || isJudge) return record
     return { ...record, ahead: Math.max(0, this.#covered - this.#seen) + this.#lostAhead }
   }

@@ -103,6 +103,18 @@ export class WriteAheadUsage {
     } else this.#slices.splice(index + 1, 0, { at, count: 1 })
   }
 
+  /** Counts so many of the newest ended calls no more, which were not made; returns how many there were not. */
+  uncount(calls: number): number {
+    let left = calls
+    for (let slice = this.#slices.at(-1); left > 0 && slice !== undefined; slice = this.#slices.at(-1)) {
+      const count = Math.min(left, slice.count)
+      slice.count -= count
+      left -= count
+      if (slice.count === 0) this.#slices.pop()
+    }
+    return left
+  }
+
   /** Returns the record to write, including calls ahead if requested; `undefined` when nothing counts any more. */
   record(now: number): UseRecord | undefined {
     this.#slices = condensed(this.#slices, this.#spans, now)

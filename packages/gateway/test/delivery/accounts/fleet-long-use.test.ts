@@ -17,8 +17,8 @@ function useOf() {
   return {
     use,
     asked: () => asked,
-    hear: (now: number, total: number, covered: number, isFilled = true, isJudge = true) =>
-      use.hear(now, { account: 0, total, covered, isFilled }, isJudge),
+    hear: (now: number, total: number, covered: number, isFilled = true, isJudge = true, unused = 0) =>
+      use.hear(now, { account: 0, total, unused, covered, isFilled }, isJudge),
   }
 }
 
@@ -63,6 +63,41 @@ describe('use of long windows in a fleet', () => {
     use.record(start + 300, true)
     use.recorded()
     assert.equal(use.toCover, chunk)
+  })
+
+  it('counts no token that was not used, and covers no more for it', () => {
+    const { use, hear } = useOf()
+    hear(start, 8, 0)
+    use.record(start, true)
+    use.recorded()
+    hear(start + 300, 8, 8 + chunk, true, true, 7)
+    hear(start + 600, 16, 8 + chunk, true, true, 7)
+    hear(start + 900, 20, 8 + chunk, true, true, 18)
+    const { calls, ahead } = use.record(start + 900, true)!
+    assert.equal(
+      calls.reduce((sum, [, count]) => sum + count, 0),
+      2,
+    )
+    assert.equal(ahead, 8 + chunk - 20)
+    assert.ok(
+      calls.every(([at]) => at >= start + 1_000),
+      'it may have been a later one that was used',
+    )
+  })
+
+  it('takes the calls of before it joined from the record, and of those ahead the ones that were granted', () => {
+    const { use, hear } = useOf()
+    use.lost(true)
+    hear(start, 1_000, 1_010)
+    assert.ok(use.needsRecord)
+    hear(start + 2, 1_001, 1_010)
+    use.adopt(start + 5, { calls: [[start - 2_000, 30]], ahead: 15, windowMs: 10_020 })
+    hear(start + 10, 1_002, 1_010)
+    const { calls } = use.record(start + 10, true)!
+    assert.equal(
+      calls.reduce((sum, [, count]) => sum + count, 0),
+      30 + 5 + 2,
+    )
   })
 
   it('is filled without a record with what this process has heard', () => {

@@ -17,8 +17,8 @@
 --   v        verdicts: of each account place, number, end of its block, end of its cool-down (0: closed), end and member
 --            of the probe's mark, concurrency (0: no bound), learned share and the instant from which it rises, detail
 --   r<n>     results that a member reported
---   total, covered, filled   of accounts with long windows: tokens granted since the fill, those that the record covers,
---            and 1 where their use on record was read
+--   total, covered, filled, unused   of accounts with long windows: tokens granted since the fill, those that the record covers,
+--            1 where their use on record was read, and those of total that were taken back within a second of their slot
 --
 -- ARGV[7]  JSON: d width of a slot, m member, k how long a silent member's calls count, o roster id, O roster or nil, n birth that this member knows,
 --          v, s number of the last verdict and of the last results that this member knows, r results or nil, f 1 for uses,

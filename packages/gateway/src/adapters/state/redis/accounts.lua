@@ -161,13 +161,13 @@ end
 -- Tokens that may be granted; behind them why there are no more: 1 not now, 2 windows, 3 calls under way, 4 the record.
 local sumsOf, taken, busyOf, ownOf = {}, whole('taken'), whole('busy'), whole(own)
 -- Most accounts have short windows only, and no verdict.
-local isPlain, warmAt = true, given.w
+local hasLong, warmAt = false, given.w
 for each, rule in ipairs(rules) do
   sumsOf[each] = whole(rule[1] .. 's')
-  isPlain = isPlain and rule[2] == 1
+  hasLong = hasLong or rule[2] > 1
   warmAt = max(warmAt, rule[1] + 3 * width)
 end
-isPlain = isPlain and tick >= head[2] + warmAt
+local isPlain = not hasLong and tick >= head[2] + warmAt
 local function free(index, place, kept)
   local verdict = verdictOf[place]
   local share, isProbe, concurrency = 1, false, numberOf(roster.concurrency, index)
@@ -218,7 +218,13 @@ for at = 1, #q, 3 do
     local late, back = more[told + 2], more[told + 3]
     kept = more[told + 1]
     -- Tokens of a state that was lost were never counted here.
-    for each = 1, back ~= 0 and given.n == head[2] and #back or 0, 2 do takeBack(place, back[each], back[each + 1]) end
+    local unused = -late
+    for each = 1, back ~= 0 and given.n == head[2] and #back or 0, 2 do
+      takeBack(place, back[each], back[each + 1])
+      if (slot - back[each]) * width <= 1000 then unused = unused + back[each + 1] end
+    end
+    -- What was late has left its slot and counts in this one.
+    if hasLong and unused > 0 then add('unused', place, unused) end
     taken[place] = taken[place] + late
     dirty.taken = true
   end
@@ -302,7 +308,9 @@ if given.f then
   local rows = {}
   for position in pairs(long) do
     local place = placeOf(position)
-    rows[#rows + 1] = { position, column('total')[place] or 0, column('covered')[place] or 0, column('filled')[place] or 0 }
+    local row = { position }
+    for _, field in ipairs({ 'total', 'covered', 'filled', 'unused' }) do row[#row + 1] = column(field)[place] or 0 end
+    rows[#rows + 1] = row
   end
   long = rows
 end

@@ -128,11 +128,12 @@ function read(written: Written, grants: readonly number[], slotMs: number): Slot
     ),
     results: listOf(results),
     uses: listOf(uses).map(listOf<number>),
-    long: listOf(long).map(([account, total, covered, isFilled]) => ({
+    long: listOf(long).map(([account, total, covered, isFilled, unused]) => ({
       account: account! - 1,
       total: total!,
       covered: covered!,
       isFilled: isFilled === 1,
+      unused: unused!,
     })),
   }
 }

@@ -1,6 +1,7 @@
-/** The breaker of an account whose shared state is lost while a probe is under way. */
+/** An account whose shared state is lost: the breaker while a probe is under way, and what a long window still has. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { parseWindow } from '@sluice/limits'
 import { needs } from '../../../../../../scripts/services/needs.ts'
 import type { AccountState } from '../../../../src/ports/accounts.ts'
 import { openAccountRig } from './account-rig.ts'
@@ -90,5 +91,41 @@ for (const engine of engines)
       let waited = 0
       for (; !isFree(caller) && waited < 10_000; waited += 5) await rig.pass(5)
       assert.ok(waited < 10_000, 'its breaker stays open')
+    })
+  })
+
+for (const engine of engines)
+  describe(`a long window on ${engine}`, needs(engine), () => {
+    it('has after a loss the places of tokens that nobody used', async () => {
+      const rig = openAccountRig(engine, {
+        windows: [parseWindow('60/20s')],
+        concurrencyMax: 10,
+        breaker: { inARow: 3, coolDownMs: 1_000 },
+      })
+      const [judge, caller] = [rig.join(), rig.join()]
+      for (const state of [judge, caller]) state.listen({ tokens: () => {}, verdicts: () => {} })
+      const calls: number[] = []
+      function call(): boolean {
+        const at = caller.freeAt(rig.now(), 0, false)
+        if (at === undefined || at > rig.now()) return false
+        const takenAt = caller.take(rig.now())
+        caller.judge(rig.now(), { outcome: 'delivered' }, 1, false)
+        caller.end(takenAt)
+        calls.push(rig.now())
+        return true
+      }
+      // Tokens are asked for, and lapse.
+      for (const until = rig.now() + 8_000; rig.now() < until; await rig.pass(1))
+        if (calls.length < 10 && rig.now() > (calls.at(-1) ?? 0) + 400) call()
+        else if (rig.now() % 100 === 0) caller.freeAt(rig.now(), 0, false)
+      assert.equal(calls.length, 10)
+      await rig.pass(1_500)
+      await rig.lose()
+      const lostAt = rig.now()
+      while (rig.now() < lostAt + 4_000) {
+        call()
+        await rig.pass(1)
+      }
+      assert.ok(calls.length >= 55 && calls.length <= 60, `${calls.length} calls in a window of 60`)
     })
   })

@@ -5,6 +5,7 @@ import type { AccountTerms } from '../../../../src/conformance/accounts.ts'
 import { defaultBreakerPolicy } from '../../../../src/delivery/accounts/breaker.ts'
 import { createFleetAccounts, type FleetAccounts } from '../../../../src/delivery/accounts/fleet-accounts.ts'
 import type { AccountState } from '../../../../src/ports/accounts.ts'
+import type { UseRecord } from '../../../../src/ports.ts'
 import { createVirtualClock } from '../../../../src/simulation/clock.ts'
 import { type Engine, newPrefix, openAdmin, openRedis } from './open.ts'
 
@@ -17,6 +18,14 @@ export function openAccountRig(engine: Engine, { windows, concurrencyMax, breake
   const dead = new Set<AccountState>()
   const questions = new Map<AccountState, number>()
   let joined = 0
+  /** The use of the account that is on record. */
+  let recorded: UseRecord | undefined
+  function keep(account: AccountState): void {
+    clock.soon(() => {
+      recorded = account.record(clock.now()).use
+      account.recorded()
+    })
+  }
   after(() => Promise.all(Array.from(opened.values(), (each) => each.close())))
   // One connection for all of them, so that a question is answered in the order in which it was sent.
   const redis = openRedis(engine, { prefix, clock, isVirtual: true })
@@ -32,6 +41,11 @@ export function openAccountRig(engine: Engine, { windows, concurrencyMax, breake
       await admin.remove(`${prefix}{a/email/test}`)
       admin.close()
     },
+    /** Returns how many calls the use on record has, and how many it has ahead. */
+    recorded: () => ({
+      calls: recorded?.calls.reduce((sum, [, count]) => sum + count, 0) ?? 0,
+      ahead: recorded?.ahead ?? 0,
+    }),
     /** Returns how many questions a process has asked. */
     questionsOf: (state: AccountState) => questions.get(state) ?? 0,
     join() {
@@ -53,6 +67,7 @@ export function openAccountRig(engine: Engine, { windows, concurrencyMax, breake
         member,
         callMs: 2_000,
         isJudge: () => member === 'm0',
+        readUse: async () => new Map(recorded === undefined ? [] : [['a', recorded]]),
         onError: (error) => console.error(error),
       })
       const state: AccountState = accounts.ofPool('email/test')(
@@ -66,7 +81,7 @@ export function openAccountRig(engine: Engine, { windows, concurrencyMax, breake
           marginMs: 0,
           breaker: { ...defaultBreakerPolicy, ...breaker, of: 1_000 },
           adaptive: undefined,
-          keep: undefined,
+          keep,
         },
       )
       opened.set(state, accounts)
