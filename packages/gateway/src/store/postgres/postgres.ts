@@ -28,6 +28,7 @@ import { createLists, isText } from './lists.ts'
 import { enter, newMemberId, register } from './member.ts'
 import { migrate } from './migrate.ts'
 import { createOutbox } from './outbox.ts'
+import { createPing } from './ping.ts'
 import { closed, startFault, storeFault } from './postgres-errors.ts'
 import { prune } from './prune.ts'
 import { createPseudonyms } from './pseudonyms.ts'
@@ -345,9 +346,7 @@ function storeOf(opened: Opened): Store {
         ),
       )
     },
-    async ping() {
-      await writer.task(({ query }) => query('UPDATE member SET beat = beat + 1 WHERE id = $1', [member]))
-    },
+    ping: createPing({ writer, member, address }),
     prune: (before) => prune({ writer, member }, before),
 
     async close(isSettled = true) {

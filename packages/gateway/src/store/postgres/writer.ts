@@ -116,6 +116,8 @@ export function createWriter(options: WriterOptions): Writer {
   let isRunning = false
   /** The calls in their order: what may share a group, up to the next task. */
   const stretches: Stretch[] = []
+  /** Set while a change waits that has to be sent before an instant. */
+  let refusing: NodeJS.Timeout | undefined
 
   async function connected(): Promise<WritingConnection> {
     if (connection?.isOpen !== true) {
@@ -175,6 +177,27 @@ export function createWriter(options: WriterOptions): Writer {
   }
 
   const isLate = ({ sendBefore }: WaitingChange): boolean => clock.monotonic() > sendBefore
+
+  /** Refuses in time what waits behind a call that takes long, as one behind the locks of others: it was not sent. */
+  function refuseInTime(): void {
+    if (refusing !== undefined) return
+    const ends = stretches.flatMap(({ changes }) => changes.map(({ sendBefore }) => sendBefore))
+    const endsAt = Math.min(...ends)
+    if (endsAt === Number.POSITIVE_INFINITY) return
+    refusing = setTimeout(
+      () => {
+        refusing = undefined
+        for (const { changes } of stretches) {
+          const late = changes.filter(isLate)
+          if (late.length === 0) continue
+          changes.splice(0, changes.length, ...changes.filter((each) => !late.includes(each)))
+          for (const { reject } of late) reject(tooLate)
+        }
+        refuseInTime()
+      },
+      Math.max(1, endsAt - clock.monotonic() + 1),
+    )
+  }
 
   async function write(group: readonly WaitingChange[], asked: readonly WaitingRights[]): Promise<void> {
     const isSent = { yes: false }
@@ -293,6 +316,7 @@ export function createWriter(options: WriterOptions): Writer {
           resolve,
           reject,
         })
+        if (change.sendBefore !== undefined) refuseInTime()
       })
     },
     begin(asked) {
@@ -314,6 +338,7 @@ export function createWriter(options: WriterOptions): Writer {
       } finally {
         await connection?.close()
         connection = undefined
+        clearTimeout(refusing)
       }
     },
   }

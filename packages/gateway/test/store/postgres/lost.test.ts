@@ -3,10 +3,12 @@ import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { needs } from '../../../../../scripts/services/needs.ts'
+import { createSystemClock } from '../../../src/adapters/clock.ts'
 import { epoch, settled, someNotification, stillClock } from '../../../src/conformance/store/sample.ts'
 import { SluiceError } from '../../../src/errors.ts'
 import type { Change, Store } from '../../../src/ports.ts'
-import { ask, dropSchemas, openAt, schemaUrl } from './database.ts'
+import { connect } from '../../../src/store/postgres/connection.ts'
+import { addressOf, ask, dropSchemas, openAt, schemaUrl } from './database.ts'
 import { startProxy } from './proxy.ts'
 
 /** Cuts the connections of this run's schema from the server's side, whatever they do. */
@@ -115,6 +117,29 @@ describe('a lost connection to PostgreSQL', needs('postgres'), () => {
       found.map((each) => each !== undefined),
       [false, true, true],
     )
+  })
+
+  test('refuses in time what waits behind the lock of another transaction, and tells that it writes nothing', async (t) => {
+    const url = schemaUrl('locked')
+    const store = await openAt(url, createSystemClock())
+    const blocker = await connect(addressOf(url))
+    t.after(() => store.close().finally(blocker.close))
+    const before = someNotification()
+    assert.ok((await store.commit({ accept: [before] })).applied)
+    await blocker.query('BEGIN; LOCK TABLE live IN ACCESS EXCLUSIVE MODE')
+    const first = store.commit({ accept: [someNotification()] })
+    await sleep(100)
+    const [waits, late] = [someNotification(), someNotification()]
+    const begunAt = performance.now()
+    const waiting = store.commit({ accept: [waits] })
+    const refused = store.commit({ accept: [late], sendBefore: begunAt + 500 })
+    await assert.rejects(refused, { code: 'STORE_UNAVAILABLE', isUncertain: false })
+    assert.ok(performance.now() - begunAt < 1_500, 'it is refused while another change stands in the way')
+    await assert.rejects(store.ping(), { message: /has written nothing for 3 s: the lock of another/ })
+    await blocker.query('COMMIT')
+    assert.deepEqual([(await first).applied, (await waiting).applied], [true, true])
+    assert.equal(await store.notification(late.tenant, late.id), undefined)
+    await store.ping()
   })
 
   test('gives what a lost claim took to the next one', async (t) => {
