@@ -10,6 +10,7 @@ import type { GivenRights, Store } from '../../src/ports.ts'
 import { createMemoryRecord } from '../../src/store/memory/memory.ts'
 import type { BeatAnswer, MemberRecord } from '../../src/store/postgres/fleet/members.ts'
 import type { RegistrationRecord } from '../../src/store/postgres/fleet/registrations.ts'
+import { copyOf } from './copy.ts'
 import type { SimRecord } from './sim-record.ts'
 import type { World } from './world.ts'
 
@@ -136,7 +137,7 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
           return { ...given, servers: newest() }
         }
         // The answer of an engine across a network shares no object with it.
-        return structuredClone(value)
+        return copyOf(value)
       })
     }
   }

@@ -7,6 +7,7 @@ import { lineAt } from '../../src/adapters/clock.ts'
 import type { Notification } from '../../src/model.ts'
 import type { Change, Store, TimeLine } from '../../src/ports.ts'
 import { createMemoryStore } from '../../src/store/memory/memory.ts'
+import { copyOf } from './copy.ts'
 
 type Write = 'commit' | 'beginErasure' | 'erase' | 'keepTimeLine' | 'prune'
 
@@ -106,7 +107,7 @@ export function createSimRecord(): SimRecord {
             return async (of: never) => ({ ...(await store.begin(of)), forMs: rightMs })
           // The answer of a store is read from its file: no object of the process that wrote it comes back.
           if (!writes.has(String(property)))
-            return (...args: unknown[]) => bound(...args).then((value) => structuredClone(value))
+            return (...args: unknown[]) => bound(...args).then((value) => copyOf(value))
           return (...args: unknown[]) => {
             if (opened !== serial) throw new Error('a process wrote after the next one had opened the record')
             const result = bound(...args)
