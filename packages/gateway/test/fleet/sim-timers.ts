@@ -2,7 +2,7 @@
  * Timers of the adapters of a fleet in virtual time. They set timers of Node's own: while a run lasts, those that a process of the
  * run sets are kept by its clock, and all others by Node. Whatever a process awaits keeps the process.
  */
-import { AsyncLocalStorage } from 'node:async_hooks'
+import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks'
 import type { World } from './world.ts'
 
 /** A process whose timers end with it, and pile up while it is paused. */
@@ -12,10 +12,20 @@ interface TimerOwner {
 }
 
 const running = new AsyncLocalStorage<TimerOwner>()
+/** The context of each process, in which it is the one that runs. */
+const contexts = new WeakMap<TimerOwner, AsyncResource>()
 
-/** Runs a callback, and whatever it awaits, with the timers of the process. */
+/**
+ * Runs a callback, and whatever it awaits, with the timers of the process. Its context is made once:
+ * `AsyncLocalStorage.run` makes two each time and takes 2 µs, where entering one that is there takes 0.1 µs.
+ */
 export function runIn<T>(process: TimerOwner, callback: () => T): T {
-  return running.run(process, callback)
+  let context = contexts.get(process)
+  if (context === undefined) {
+    context = running.run(process, () => new AsyncResource('process of the gateway'))
+    contexts.set(process, context)
+  }
+  return context.runInAsyncScope(callback)
 }
 
 /** A timer as Node returns it, as far as the adapters use it. */
