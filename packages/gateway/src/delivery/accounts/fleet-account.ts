@@ -155,7 +155,7 @@ export class FleetAccount implements AccountState {
   }
 
   expect({ takenAt }: CountedCall): void {
-    this.#tokens.expect(takenAt, 1)
+    this.#tokens.expect(takenAt, true)
   }
 
   mayLeave({ takenAt }: CountedCall, now: number): boolean {
@@ -167,7 +167,7 @@ export class FleetAccount implements AccountState {
   }
 
   forget({ takenAt }: CountedCall): void {
-    this.#tokens.expect(takenAt, -1)
+    this.#tokens.expect(takenAt, false)
   }
 
   answered({ takenAt }: CountedCall): void {

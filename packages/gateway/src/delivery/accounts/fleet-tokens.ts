@@ -7,22 +7,24 @@ import type { SlotGrant } from '../../ports/account-slots.ts'
 import { lateMsMax, uncountedMsMax } from './counted-lease.ts'
 import { slotMs } from './fleet-long-use.ts'
 
-/** Calls that were taken at one instant, and are not written. Bounded by the calls under way. */
-interface OpenCalls {
-  count: number
-  /** The slot in which they count; undefined where that is not known, because an answer was lost, or where they have no place. */
+/** A call that is not written. */
+interface OpenCall {
+  /** The slot in which it counts; undefined where that is not known, because an answer was lost, or where it has no place. */
   slot: number | undefined
-  /** The last slot of which it is known that they counted in it. */
+  /** The last slot of which it is known that it counted in it. */
   counted: number
-  /** The end of the slot in which they count. */
+  /** The end of the slot in which it counts. */
   until: number
-  /** False where others may have taken their places: they need another token. */
+  /** False where others may have taken its place: it needs another token. */
   hasPlace: boolean
-  /** True while a question is under way that counts them in the present slot. */
+  /** True while a question is under way that counts it in the present slot. */
   isMoving: boolean
-  /** Calls of which the provider tells that they were written. */
-  expected: number
+  /** True where the provider tells when it is written. */
+  isExpected: boolean
 }
+
+/** Calls have different instants, so that the end of one never is that of another. */
+const apartMs = 0.001
 
 export class FleetTokens {
   /** Tokens in hand; those that only critical notifications may use stand apart. */
@@ -31,12 +33,16 @@ export class FleetTokens {
   #slot = 0
   #until = Number.NEGATIVE_INFINITY
   #isProbe = false
-  readonly #open = new Map<number, OpenCalls>()
+  /** Calls by the instants at which they were taken. Bounded by the calls under way. */
+  readonly #open = new Map<number, OpenCall>()
+  #lastTakenAt = 0
   /** Tokens to take back, by slot. A handful: a token lives for a slot, and every question takes them along. */
   #back = new Map<number, number>()
   /** Calls that count in the present slot without a token of it. */
   #late = 0
   #lateAsked = 0
+  /** Calls that a question under way counts in the present slot, where they have no place any more. */
+  #backWhenTold = 0
   readonly #slackMs: number
   /** So many slots later a call of before is still in every window that the slot closes. */
   readonly #keptSlots: number
@@ -105,25 +111,16 @@ export class FleetTokens {
     if (this.#count > 0) this.#count -= 1
     else this.#critical -= 1
     if (!this.#hasWindows) return now
-    // Calls of one instant have tokens of one slot.
-    let takenAt = now
-    let calls = this.#open.get(takenAt)
-    while (calls !== undefined && calls.slot !== this.#slot) {
-      takenAt += 0.001
-      calls = this.#open.get(takenAt)
-    }
-    if (calls !== undefined) calls.count += 1
-    else
-      this.#open.set(takenAt, {
-        count: 1,
-        slot: this.#slot,
-        counted: this.#slot,
-        until: this.#until,
-        hasPlace: true,
-        isMoving: false,
-        expected: 0,
-      })
-    return takenAt
+    this.#lastTakenAt = Math.max(now, this.#lastTakenAt + apartMs)
+    this.#open.set(this.#lastTakenAt, {
+      slot: this.#slot,
+      counted: this.#slot,
+      until: this.#until,
+      hasPlace: true,
+      isMoving: false,
+      isExpected: false,
+    })
+    return this.#lastTakenAt
   }
 
   /** Gives the token of a call back that is not made; true if it is in hand again. */
@@ -133,11 +130,12 @@ export class FleetTokens {
       this.#count += 1
       return true
     }
-    const calls = this.#open.get(takenAt)
-    if (calls === undefined) return false
-    const { slot } = calls
+    const call = this.#open.get(takenAt)
+    if (call === undefined) return false
+    const { slot } = call
     this.close(takenAt)
-    if (calls.isMoving || slot === undefined) return false
+    if (call.isMoving) this.#backWhenTold += 1
+    if (call.isMoving || slot === undefined) return false
     if (slot === this.#slot && now < this.#until && !this.#isProbe) {
       this.#count += 1
       return true
@@ -148,13 +146,13 @@ export class FleetTokens {
 
   /** Returns the instant by which a call is known that is made now; undefined where it may not be made. */
   renew(takenAt: number, now: number): number | undefined {
-    const calls = this.#open.get(takenAt)
-    if (calls === undefined) return takenAt
-    if (now < calls.until + this.#slackMs) {
-      if (calls.expected === 0) this.close(takenAt)
+    const call = this.#open.get(takenAt)
+    if (call === undefined) return takenAt
+    if (now < call.until + this.#slackMs) {
+      if (!call.isExpected) this.close(takenAt)
       return takenAt
     }
-    if (!this.has(now, false) || this.isProbe || calls.expected > 0) return undefined
+    if (!this.has(now, false) || this.isProbe || call.isExpected) return undefined
     this.undo(takenAt, now)
     const renewed = this.take(now)
     this.close(renewed)
@@ -163,31 +161,29 @@ export class FleetTokens {
 
   /** Tests if a call that is not written yet was counted lately: its slot ended a moment ago at most. */
   mayLeave(takenAt: number, now: number): boolean {
-    const calls = this.#open.get(takenAt)
-    return calls === undefined || now < calls.until + this.#uncountedMs
+    const call = this.#open.get(takenAt)
+    return call === undefined || now < call.until + this.#uncountedMs
   }
 
   /** Counts a call that was written later than its slot. */
   move(takenAt: number, later: number): void {
     if (!this.#hasWindows) return
-    const calls = this.#open.get(takenAt)
-    if (calls !== undefined && later < calls.until + this.#slackMs) return
-    if (calls?.slot !== undefined && !calls.isMoving) this.#giveBack(calls.slot, 1)
+    const call = this.#open.get(takenAt)
+    if (call !== undefined && later < call.until + this.#slackMs) return
+    if (call?.isMoving === true) this.#backWhenTold += 1
+    else if (call?.slot !== undefined) this.#giveBack(call.slot, 1)
     this.close(takenAt)
     this.#late += 1
   }
 
-  expect(takenAt: number, by: 1 | -1): void {
-    const calls = this.#open.get(takenAt)
-    if (calls !== undefined) calls.expected += by
+  expect(takenAt: number, isExpected: boolean): void {
+    const call = this.#open.get(takenAt)
+    if (call !== undefined) call.isExpected = isExpected
   }
 
-  /** Ends the wait for a call to be written. */
+  /** Ends the wait for a call to be written; it may be told more than once. */
   close(takenAt: number): void {
-    const calls = this.#open.get(takenAt)
-    if (calls === undefined) return
-    calls.count -= 1
-    if (calls.count === 0) this.#open.delete(takenAt)
+    this.#open.delete(takenAt)
   }
 
   /** The earliest end of a slot of calls that are not written; undefined where there are none. */
@@ -203,11 +199,11 @@ export class FleetTokens {
     this.#lateAsked = this.#late
     let late = this.#late
     this.#late = 0
-    for (const calls of this.#open.values()) {
-      if (calls.until > now || !calls.hasPlace) continue
-      calls.isMoving = true
-      late += calls.count
-      if (calls.slot !== undefined) this.#giveBack(calls.slot, calls.count)
+    for (const call of this.#open.values()) {
+      if (call.until > now || !call.hasPlace) continue
+      call.isMoving = true
+      late += 1
+      if (call.slot !== undefined) this.#giveBack(call.slot, 1)
     }
     const back = [...this.#back].flat()
     this.#back = new Map()
@@ -219,11 +215,13 @@ export class FleetTokens {
    * meanwhile, those have their places.
    */
   told(slot: number, until: number): void {
-    for (const calls of this.#open.values()) {
-      if (!calls.isMoving) continue
-      const wasCounted = slot - calls.counted <= this.#keptSlots
-      Object.assign(calls, { isMoving: false, slot, counted: slot, until })
-      if (!wasCounted) this.#losePlaces(calls)
+    if (this.#backWhenTold > 0) this.#giveBack(slot, this.#backWhenTold)
+    this.#backWhenTold = 0
+    for (const call of this.#open.values()) {
+      if (!call.isMoving) continue
+      const wasCounted = slot - call.counted <= this.#keptSlots
+      Object.assign(call, { isMoving: false, slot, counted: slot, until })
+      if (!wasCounted) this.#losePlace(call)
     }
   }
 
@@ -233,18 +231,19 @@ export class FleetTokens {
    */
   lost(): void {
     this.#late += this.#lateAsked
-    for (const calls of this.#open.values())
-      if (calls.isMoving) Object.assign(calls, { isMoving: false, slot: undefined })
+    this.#backWhenTold = 0
+    for (const call of this.#open.values())
+      if (call.isMoving) Object.assign(call, { isMoving: false, slot: undefined })
   }
 
   /** Hears that another server counts now: the calls that have a token of the earlier one have no place any more. */
   end(): void {
-    for (const calls of this.#open.values()) this.#losePlaces(calls)
+    for (const call of this.#open.values()) this.#losePlace(call)
   }
 
-  #losePlaces(calls: OpenCalls): void {
-    if (calls.slot !== undefined && !calls.isMoving) this.#giveBack(calls.slot, calls.count)
-    Object.assign(calls, {
+  #losePlace(call: OpenCall): void {
+    if (call.slot !== undefined && !call.isMoving) this.#giveBack(call.slot, 1)
+    Object.assign(call, {
       hasPlace: false,
       isMoving: false,
       slot: undefined,

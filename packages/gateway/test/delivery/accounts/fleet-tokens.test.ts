@@ -73,6 +73,29 @@ describe('tokens of a slot', () => {
     assert.deepEqual(tokens.tell(1_019), { late: 1, back: [slot, 1] })
   })
 
+  it('are known each by itself, so that a call is open until it is written, although others of its instant have ended', () => {
+    const tokens = tokensOf(2)
+    const [first, second] = [tokens.take(1_010), tokens.take(1_010)]
+    for (const takenAt of [first, second]) tokens.expect(takenAt, true)
+    // It is written, answered and settled.
+    for (let told = 0; told < 3; told += 1) tokens.close(first)
+    assert.deepEqual(tokens.tell(1_020), { late: 1, back: [slot, 1] })
+    tokens.told(slot + 1, 1_040)
+    assert.equal(tokens.mayLeave(second, 1_040 + 250), false, 'nobody has counted it for so long')
+    tokens.move(second, 1_050)
+    assert.deepEqual(tokens.tell(1_050), { late: 1, back: [slot + 1, 1] }, 'it counts once')
+  })
+
+  it('count once where their call is written, or not made, while a question is under way that counts it', () => {
+    const tokens = tokensOf(2)
+    const [written, undone] = [tokens.take(1_010), tokens.take(1_010)]
+    assert.deepEqual(tokens.tell(1_020), { late: 2, back: [slot, 2] })
+    tokens.move(written, 1_035)
+    tokens.undo(undone, 1_035)
+    tokens.told(slot + 1, 1_040)
+    assert.deepEqual(tokens.tell(1_041), { late: 1, back: [slot + 1, 2] })
+  })
+
   it('let a call that is counted in slot after slot be written, and none of which no slot was told for 250 ms', () => {
     const tokens = tokensOf(1)
     const takenAt = tokens.take(1_010)
