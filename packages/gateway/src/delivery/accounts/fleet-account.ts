@@ -334,14 +334,14 @@ export class FleetAccount implements AccountState {
   }
 
   /** Hears that nothing is known of this process any more, or of anything. */
-  forgotten(now: number, isAll: boolean, isJoined: boolean): void {
+  forgotten(now: number, isAll: boolean): void {
     this.#told = 0
     if (!isAll) return
     this.isBlocked = this.blockedUntil > 0
     this.isJudged = this.#core.isBroken
     // The results closed its breaker; the verdict that said so was lost.
     if (this.isBroken && !this.isJudged) this.hearVerdict(now, closedVerdict(this.index, this.#concurrency))
-    this.long?.lost(isJoined)
+    this.long?.lost()
   }
 
   // ---- reports and record

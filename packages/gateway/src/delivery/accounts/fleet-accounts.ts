@@ -318,7 +318,7 @@ class FleetPool implements FleetRounds<FleetAccount> {
     const isBorn = answer.bornAt !== this.#bornAt
     if (isBorn || answer.isNewMember) {
       for (const account of this.#accounts) {
-        account.forgotten(now, isBorn, this.#bornAt === 0)
+        account.forgotten(now, isBorn)
         this.#telling.add(account)
       }
       this.#isUrgent = true

@@ -29,7 +29,7 @@ export class FleetLongUse {
   #toCover: number | undefined
   #isFilled = true
   #needsFill = false
-  /** True until this process has heard of a state that others have used before. */
+  /** True until this process has heard of a state that another process has filled. */
   #joins = false
   /** True until the use on record is read that this process has not heard of. */
   #needsRecord = false
@@ -60,16 +60,18 @@ export class FleetLongUse {
   hear(now: number, { total, unused, covered, isFilled }: LongUse, isJudge: boolean): void {
     this.#isFilled = isFilled
     this.#needsFill = isJudge && !isFilled
-    const joins = this.#joins && isFilled
-    this.#joins = false
     if (!isFilled) return
-    if (joins) {
+    if (this.#joins) {
+      this.#joins = false
       this.#seen = total
-      this.#unused = unused
       this.#covered = covered
       this.#needsRecord = true
     }
-    if (this.#needsRecord) return
+    if (this.#needsRecord) {
+      // The record may lack the tokens that come back until it is read.
+      this.#unused = Number.POSITIVE_INFINITY
+      return
+    }
     const newlyUnused = Math.max(0, unused - this.#unused)
     this.#unused = unused
     // They were granted before, as a rule: the newest calls that are counted until now.
@@ -85,9 +87,13 @@ export class FleetLongUse {
     else if (this.#use.asks()) this.#keep()
   }
 
-  /** Hears that the shared state was lost, and begins with no calls, or that this process has just joined it. */
-  lost(isJoined = false): void {
-    this.#joins = isJoined
+  /**
+   * Hears that the shared state was lost, and begins with no calls, or that this process has just joined it. Who does not
+   * fill it reads the record all the same: a process that asks for tokens all the time hears of the use of others rarely,
+   * and of what it has not heard before the loss it never hears. Its record would lack that when it judges later.
+   */
+  lost(): void {
+    this.#joins = true
     this.#needsRecord = false
     this.#lostAhead = Math.max(0, this.#covered - this.#seen)
     this.#seen = 0
@@ -124,6 +130,9 @@ export class FleetLongUse {
   /** Returns the calls to fill with: by the record as the store has it, or else as this process knows it. */
   fill(now: number, onRecord: UseRecord | undefined): readonly number[] {
     this.#needsFill = false
+    this.#joins = false
+    // A record that came on disk meanwhile is the one that was read: what it had ahead counts as made.
+    this.#toCover = undefined
     const known = onRecord ?? this.record(now, false)
     const use = known && useAsOf(now, known)
     this.#lostAhead = 0

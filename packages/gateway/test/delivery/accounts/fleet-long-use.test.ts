@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { parseWindow } from '@sluice/limits'
 import { FleetLongUse } from '../../../src/delivery/accounts/fleet-long-use.ts'
+import type { UseRecord } from '../../../src/ports.ts'
 
 const start = 1_000_000
 const windows = [parseWindow('400/10s')]
@@ -21,6 +22,8 @@ function useOf() {
       use.hear(now, { account: 0, total, unused, covered, isFilled }, isJudge),
   }
 }
+
+const madeOf = ({ calls }: UseRecord): number => calls.reduce((sum, [, count]) => sum + count, 0)
 
 describe('use of long windows in a fleet', () => {
   it('covers a chunk more than what was called, once that is on record', () => {
@@ -87,7 +90,7 @@ describe('use of long windows in a fleet', () => {
 
   it('takes the calls of before it joined from the record, and of those ahead the ones that were granted', () => {
     const { use, hear } = useOf()
-    use.lost(true)
+    use.lost()
     hear(start, 1_000, 1_010)
     assert.ok(use.needsRecord)
     hear(start + 2, 1_001, 1_010)
@@ -98,6 +101,42 @@ describe('use of long windows in a fleet', () => {
       calls.reduce((sum, [, count]) => sum + count, 0),
       30 + 5 + 2,
     )
+  })
+
+  it('takes no token from the count that came back before the record was read, which may lack it already', () => {
+    const { use, hear } = useOf()
+    use.lost()
+    hear(start, 100, 110, true, true, 40)
+    hear(start + 2, 100, 110, true, true, 48)
+    use.adopt(start + 5, { calls: [[start + 1, 52]], ahead: 10, windowMs: 10_020 })
+    hear(start + 10, 100, 110, true, true, 48)
+    assert.equal(madeOf(use.record(start + 10, true)!), 52)
+    hear(start + 20, 100, 110, true, true, 49)
+    assert.equal(madeOf(use.record(start + 20, true)!), 51)
+  })
+
+  it('takes the calls from the record where another process has filled a state that was lost: it may not have heard of all', () => {
+    const { use, hear } = useOf()
+    hear(start, 7, 10, true, false)
+    use.lost()
+    hear(start + 700, 0, 0, false, false)
+    hear(start + 720, 3, 20, true, false)
+    assert.ok(use.needsRecord)
+    use.adopt(start + 725, { calls: [[start + 100, 300]], ahead: 20, windowMs: 10_020 })
+    hear(start + 800, 4, 20, true, true)
+    assert.equal(madeOf(use.record(start + 800, true)!), 304)
+  })
+
+  it('covers nothing behind a loss with a record that was written before', () => {
+    const { use, hear } = useOf()
+    hear(start, 7, 0)
+    const onRecord = use.record(start, true)!
+    use.lost()
+    hear(start + 700, 0, 0, false)
+    use.recorded()
+    use.fill(start + 710, onRecord)
+    hear(start + 720, 0, 0)
+    assert.equal(use.toCover, undefined)
   })
 
   it('is filled without a record with what this process has heard', () => {
