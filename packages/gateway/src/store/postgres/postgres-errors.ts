@@ -39,6 +39,10 @@ export const isInTheWay = (error: unknown): boolean => inTheWay.has(codeOf(error
 /** The values themselves are refused: only one change of a group is to blame. */
 export const isRefusedValue = (error: unknown): boolean => /^(22|23)/.test(codeOf(error) ?? '')
 
+/** True where the server is there and took nothing: no room on its disk or in its memory, a disk that fails, no right. */
+export const isRefusedByServer = ({ cause }: SluiceError): boolean =>
+  /^(42|531|532|58)/.test(codeOf(cause) ?? '')
+
 const serverFaults = new Map([
   ['53100', 'the disk of the server is full'],
   ['53200', 'the server is out of memory'],

@@ -28,7 +28,7 @@ import { createLists, isText } from './lists.ts'
 import { enter, newMemberId, register } from './member.ts'
 import { migrate } from './migrate.ts'
 import { createOutbox } from './outbox.ts'
-import { createPing } from './ping.ts'
+import { createPing, RefusedCommits } from './ping.ts'
 import { closed, startFault, storeFault } from './postgres-errors.ts'
 import { prune } from './prune.ts'
 import { createPseudonyms } from './pseudonyms.ts'
@@ -138,6 +138,7 @@ function storeOf(opened: Opened): Store {
     pseudonymOf,
     claimedUntil: () => claimedUntil,
   })
+  const refused = new RefusedCommits(clock)
   const read = readRowsFor(member)
   const lists = createLists(db, member, read)
 
@@ -199,7 +200,14 @@ function storeOf(opened: Opened): Store {
     async commit(change) {
       if (!isOpen) throw closed(address)
       checkPaths(change)
-      return writer.commit(change)
+      try {
+        const result = await writer.commit(change)
+        refused.noteCommitted(change)
+        return result
+      } catch (error) {
+        refused.noteFailed(error)
+        throw error
+      }
     },
     async isApplied(change) {
       // Behind every change that was sent; a connection that was lost is replaced, and what it carried is fenced.
@@ -346,7 +354,7 @@ function storeOf(opened: Opened): Store {
         ),
       )
     },
-    ping: createPing({ writer, member, address }),
+    ping: createPing({ refused, writer, member, address }),
     prune: (before) => prune({ writer, member }, before),
 
     async close(isSettled = true) {

@@ -73,6 +73,22 @@ describe('PostgreSQL that refuses the role of a store', needs('postgres'), () =>
     for (const call of Object.values(callsOf(store))) await call()
   })
 
+  test('is not ready while nothing can be accepted, though a row that is there is written', async (t) => {
+    const { url, store } = await openAsRole('room')
+    t.after(() => store.close())
+    await store.ping()
+    const { schema } = addressOf(url)
+    // As on a full disk: rows are changed in the room that they have, and none can be added.
+    await ask(url, `REVOKE INSERT ON ALL TABLES IN SCHEMA ${schema} FROM ${role}`)
+    await store.ping()
+    await assert.rejects(store.commit({ accept: [someNotification()] }), { code: 'STORE_UNAVAILABLE' })
+    await assert.rejects(store.ping(), { code: 'STORE_UNAVAILABLE', message: /with the code 42501/ })
+    await ask(url, `GRANT INSERT ON ALL TABLES IN SCHEMA ${schema} TO ${role}`)
+    await assert.rejects(store.ping(), isAway)
+    await store.commit({ accept: [someNotification()] })
+    await store.ping()
+  })
+
   test('has the results of calls that ended meanwhile once it serves again', async (t) => {
     const { url, store } = await openAsRole('results')
     t.after(() => letIn(url).then(() => store.close()))
