@@ -278,7 +278,10 @@ export class FleetAccount implements AccountState {
 
   /** The part of the next question; `want` tokens are asked for. */
   ask(now: number, want: number): SlotAsk {
+    const { isProbe } = this.#tokens
     const unused = this.#tokens.expire(now)
+    // What the probe was meant for has left by another account: nobody may wait for its result.
+    if (isProbe && unused > 0) this.hasAbandoned = true
     if (unused > 0) this.#rounds.held(-unused, unused)
     const kept = this.#wantsCritical ? 0 : this.#kept
     const { late, back } = this.#tokens.tell(now)

@@ -92,6 +92,33 @@ describe('the questions of several processes', needs('redis'), () => {
     assert.ok(!caller.isBroken, 'calls wait for the verdict')
   })
 
+  it('give a probe back that nothing was left for, so that the next call may make it', async () => {
+    const rig = openAccountRig('redis', {
+      windows: [],
+      concurrencyMax: 10,
+      breaker: { inARow: 1, coolDownMs: 1_000, coolDownMaxMs: 1_000 },
+    })
+    const [judge, caller, other] = [rig.join(), rig.join(), rig.join()]
+    for (const state of [judge, caller, other]) state.listen({ tokens: () => {}, verdicts: () => {} })
+    const isFree = (state: AccountState) => state.freeAt(rig.now(), 0, false) === rig.now()
+    while (!isFree(caller)) await rig.pass(1)
+    const takenAt = caller.take(rig.now())
+    caller.answered({ takenAt, leftAt: undefined }, rig.now(), { outcome: 'failed', detail: '503' })
+    caller.judge(rig.now(), { outcome: 'failed', detail: '503' }, 1, false)
+    caller.end(takenAt)
+    await rig.pass(1_500)
+    assert.ok(caller.isBroken && other.isBroken)
+    // What waits asks for the probe, and leaves by another account before the answer is here.
+    isFree(caller)
+    await rig.pass(1)
+    await rig.pass(60)
+    for (let ms = 0; !isFree(other); ms += 1) {
+      assert.ok(ms < 100, 'the probe stays with a process that does not make it')
+      await rig.pass(1)
+    }
+    assert.ok(other.beginProbe())
+  })
+
   it('of the judge are many where calls in long windows wait for its record', async () => {
     const rig = openAccountRig('redis', {
       windows: [{ max: 1_000, windowMs: 3_600_000, text: '1000/h' }],
