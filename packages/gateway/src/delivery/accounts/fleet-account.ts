@@ -223,10 +223,11 @@ export class FleetAccount implements AccountState {
     if (until > now) this.#void()
   }
 
-  /** Gives the tokens in hand back: the account is out. */
-  #void(): void {
+  /** Gives the tokens in hand back: the account is out, or they were not used. A probe is then another's to make. */
+  #void(isUnused = false): void {
     if (this.#tokens.isProbe) this.hasAbandoned = true
-    this.#rounds.held(-this.#tokens.drop(), 0)
+    const dropped = this.#tokens.drop()
+    this.#rounds.held(-dropped, isUnused ? dropped : 0)
   }
 
   /** Hears of the result of a call of any process. Returns true where the judge has to tell a verdict. */
@@ -278,11 +279,7 @@ export class FleetAccount implements AccountState {
 
   /** The part of the next question; `want` tokens are asked for. */
   ask(now: number, want: number): SlotAsk {
-    const { isProbe } = this.#tokens
-    const unused = this.#tokens.expire(now)
-    // What the probe was meant for has left by another account: nobody may wait for its result.
-    if (isProbe && unused > 0) this.hasAbandoned = true
-    if (unused > 0) this.#rounds.held(-unused, unused)
+    if (!this.#tokens.has(now, true)) this.#void(true)
     const kept = this.#wantsCritical ? 0 : this.#kept
     const { late, back } = this.#tokens.tell(now)
     this.#told = this.inFlight + this.#tokens.inHand

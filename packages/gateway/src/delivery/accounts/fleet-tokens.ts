@@ -101,11 +101,6 @@ export class FleetTokens {
     return dropped
   }
 
-  /** Gives tokens back whose slot is over; returns how many there were. */
-  expire(now: number): number {
-    return now < this.#until ? 0 : this.drop()
-  }
-
   /** Takes a token; returns the instant by which its call is known. */
   take(now: number): number {
     if (this.#count > 0) this.#count -= 1

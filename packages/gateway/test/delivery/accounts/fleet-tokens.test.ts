@@ -21,7 +21,7 @@ describe('tokens of a slot', () => {
     assert.ok(tokens.has(1_019, false))
     tokens.take(1_010)
     assert.ok(!tokens.has(1_020, false))
-    assert.equal(tokens.expire(1_020), 2)
+    assert.equal(tokens.drop(), 2)
     assert.deepEqual(tokens.tell(1_019).back, [slot, 2])
   })
 
@@ -171,6 +171,6 @@ describe('tokens of a slot', () => {
     assert.deepEqual(tokens.tell(1_019), { late: 0, back: [] })
     assert.ok(tokens.undo(takenAt, 1_015), 'the call may be made by another notification')
     assert.equal(tokens.inHand, 2)
-    assert.equal(tokens.expire(until), 2, 'tokens in hand are given back: others may want them')
+    assert.equal(tokens.drop(), 2, 'tokens in hand are given back: others may want them')
   })
 })

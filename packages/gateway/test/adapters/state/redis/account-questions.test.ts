@@ -108,7 +108,7 @@ describe('the questions of several processes', needs('redis'), () => {
     caller.end(takenAt)
     await rig.pass(1_500)
     assert.ok(caller.isBroken && other.isBroken)
-    // What waits asks for the probe, and leaves by another account before the answer is here.
+    // A call asks for the probe, and is made by another account before the answer is here.
     isFree(caller)
     await rig.pass(1)
     await rig.pass(60)
