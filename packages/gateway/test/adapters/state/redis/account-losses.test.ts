@@ -46,6 +46,20 @@ for (const engine of engines)
       return { rig, judge, caller, isFree, begin, fail }
     }
 
+    it('is made anew at once where its token lapsed, for the process was late', async () => {
+      const { rig, caller, isFree, fail } = open()
+      await fail()
+      for (let waited = 0; !isFree(caller); waited += 1) {
+        assert.ok(waited < 3_000, 'no token came')
+        await rig.pass(1)
+      }
+      await rig.pass(60)
+      for (let waited = 0; !isFree(caller); waited += 1) {
+        assert.ok(waited < 500, 'the mark of the probe stays, though nobody makes it')
+        await rig.pass(1)
+      }
+    })
+
     it('stays the only one where the state is lost while it is under way', async () => {
       const { rig, judge, caller, isFree, begin, fail } = open()
       await fail()
