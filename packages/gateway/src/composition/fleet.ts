@@ -19,10 +19,11 @@ import type { RuntimeContext } from './runtime-context.ts'
 export async function lookAtState(
   { state, store }: Pick<Config, 'state' | 'store'>,
   now: () => number,
+  onSlow?: (detail: string) => void,
 ): Promise<string | undefined> {
   if (state.kind === 'memory') return undefined
   const { lookAtRedis } = await import('../adapters/state/redis/redis-look.ts')
-  return lookAtRedis({ ...state, usesChannels: store.postgres !== undefined, now })
+  return lookAtRedis({ ...state, usesChannels: store.postgres !== undefined, now, onSlow })
 }
 
 /** A start ends with what is wrong with the server. One that is away is waited for: what is accepted waits with it. */
@@ -31,7 +32,7 @@ async function checkState(
   { config, clock, log }: Pick<RuntimeContext, 'config' | 'clock' | 'log'>,
 ): Promise<void> {
   try {
-    await lookAtState(config, clock.now)
+    await lookAtState(config, clock.now, (detail) => log.warn({ event: 'gateway.state_slow', detail }))
   } catch (error) {
     const { isUnreachable } = await import('../adapters/state/redis/redis-look.ts')
     if (!isUnreachable(error)) throw error

@@ -48,6 +48,7 @@ export const logEvents = {
   'store.slow': 'a durable commit took over a second',
   'store.failed': 'a durable commit failed',
   'store.disk_low': 'the disk of the store is nearly full, or has room again',
+  'gateway.state_slow': 'the server of the limits answers too slowly for the accounts of the pools',
   'store.not_durable': 'a crash of the server of the store loses what was accepted',
   'gateway.state_unavailable': 'the server of the limits does not answer: what needs it waits or is refused',
   'gateway.state_available': 'the server of the limits answers again',

@@ -14,12 +14,14 @@ import { lookAtRedis } from '../../../../src/adapters/state/redis/redis-look.ts'
 import { createRedisState } from '../../../../src/adapters/state/redis/redis-state.ts'
 import { onceScript } from '../../../../src/adapters/state/redis/scripts.ts'
 import { readStateAddress } from '../../../../src/config/state-address.ts'
+import { startProxy } from '../../../store/postgres/proxy.ts'
 
-const look = (address: string) =>
+const look = (address: string, onSlow?: (detail: string) => void) =>
   lookAtRedis({
     ...readStateAddress(address, (path) => readFileSync(path, 'utf8')),
     usesChannels: true,
     now: Date.now,
+    onSlow,
   })
 
 const refused = (address: string, message: RegExp) =>
@@ -59,6 +61,17 @@ describe('the look at a Redis', needs('redis', 'redis-cluster'), () => {
     )
     await admin.config('SET', 'appendonly', 'no')
     assert.match(await look(service.url), /no append-only file, so the limits are read from the store again/)
+  })
+
+  test('tells where a server is too far away for the accounts of the pools', async (t) => {
+    const { service } = await server(t)
+    const proxy = await startProxy(service.url)
+    t.after(proxy.close)
+    proxy.delayAnswers(6)
+    const slow: string[] = []
+    const text = await look(proxy.url, (detail) => slow.push(detail))
+    assert.match(text, /; answers in \d+\.\d ms at best, and from 5 ms on a busy gateway makes fewer calls/)
+    assert.match(slow.join(), /^127\.0\.0\.1:\d+ answers in .* keep it in the network of the gateways\.$/)
   })
 
   test('tells the masters of a cluster', async () => {
