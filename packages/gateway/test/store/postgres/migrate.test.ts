@@ -244,10 +244,11 @@ describe('the schema on PostgreSQL', needs('postgres'), () => {
     assert.equal(sluice(['migrate'], { SLUICE_STORE: url }).status, 0)
     const holder = await connect(addressOf(url))
     t.after(() => holder.close())
-    // The last step is to be made anew, and changes a table that this transaction has read.
+    // The last step is to be made anew, and waits for the first table that it changes: this transaction has read them all.
     await holder.query('DELETE FROM migration WHERE version = (SELECT max(version) FROM migration)')
     await holder.query('BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0')
-    await holder.query('SELECT FROM member')
+    const tables = await ask(url, 'SELECT tablename FROM pg_tables WHERE schemaname = current_schema()')
+    await holder.query(`LOCK TABLE ${tables.map(({ tablename }) => tablename).join()} IN ACCESS SHARE MODE`)
     for (const command of ['serve', 'migrate']) {
       const { status, err } = sluice([command], { SLUICE_STORE: url, SLUICE_HTTP_PORT: '0' })
       assert.equal(status, 2, `${command}: ${err}`)
