@@ -185,7 +185,11 @@ export async function createLimitsKeeper(options: LimitsKeeperOptions): Promise<
   async function end(): Promise<void> {
     mode = 'ending'
     drop()
-    await sleep(overMs)
+    // Nobody else asks the server meanwhile, and who has not reached it lately would begin again behind it.
+    for (let waitedMs = 0; waitedMs < overMs; waitedMs += lookMs) {
+      ping(server.redis).catch(() => {})
+      await sleep(lookMs)
+    }
     await oneByOne(keeping.stepDown)
     mode = 'pledged'
   }
