@@ -194,46 +194,6 @@ async function cutOne(t: TestContext): Promise<void> {
   assertNoneOver(calls)
 }
 
-/** One gateway with a file loses its Redis, keeps the limits itself, is killed, and goes on. */
-async function loseAlone(t: TestContext): Promise<void> {
-  const redis = await startOwn(t)
-  const fleet = await startFleet(t, {
-    name: 'share_file',
-    count: 1,
-    redis: redis.url,
-    policy,
-    config: { store: 'sqlite:./data/sluice.db', log: { level: 'info' } },
-  })
-  const site = fleet.sites[0]!
-  const shared = new Set<string>()
-  const post = async (category: 'security' | 'social', n: number): Promise<void> => {
-    const body = { category, recipient: { id: `r${n % 3}` } }
-    const answer = await fleet.post(0, { tenant: 'limited', body })
-    assert.equal(answer.status, 202, answer.text)
-    if (category === 'security') shared.add(answer.json<Posted>().notificationId)
-  }
-  const sharedAreSent = async (): Promise<void> => {
-    const calls = await callsOfTenant(fleet, 'limited', shared.size, 60_000)
-    assert.deepEqual(new Set(calls.map(({ id }) => id)), shared)
-  }
-  for (let n = 0; n < 6; n += 1) await post('security', n)
-  await sharedAreSent()
-  redis.signal('SIGSTOP')
-  for (let n = 0; n < 6; n += 1) await post('security', n)
-  for (let n = 0; n < 3; n += 1) await post('social', n)
-  await keeperOf([site])
-  await sharedAreSent()
-  await site.kill()
-  await site.start()
-  for (let n = 0; n < 3; n += 1) await post('security', n)
-  await keeperOf([site])
-  await sharedAreSent()
-  redis.signal('SIGCONT')
-  const calls = await callsOfTenant(fleet, 'limited', shared.size + 3, 60_000)
-  assert.equal(new Set(calls.map(({ id }) => id)).size, shared.size + 3)
-  assertNoneOver(calls)
-}
-
 /** All at once: they wait most of the time. */
 describe('two gateways without their Redis', { ...needs('postgres', 'redis'), concurrency: 4 }, () => {
   after(dropSchemas)
@@ -250,8 +210,4 @@ describe('two gateways without their Redis', { ...needs('postgres', 'redis'), co
     'hold at the one that alone is cut from it, while the other goes on, and nobody keeps the limits',
     cutOne,
   )
-})
-
-describe('one gateway with a file without its Redis', needs('redis'), () => {
-  test('keeps the limits itself and sends what is shared, also behind a kill', loseAlone)
 })
