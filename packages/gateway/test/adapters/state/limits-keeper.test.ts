@@ -6,19 +6,21 @@ import { createMemoryRegistrations } from '../../../src/adapters/state/redis/mem
 import type { RedisConnections } from '../../../src/adapters/state/redis/redis-state.ts'
 import type { Registrations } from '../../../src/ports/limiter.ts'
 
+/** Connections to a server that nobody but the keeper asks. */
+const redis: RedisConnections = {
+  deadlineMs: 100,
+  ask: async () => {
+    throw new Error('away')
+  },
+  expect: () => false,
+  renew() {},
+  close() {},
+}
+
 test('a wall clock that is set an hour on lets no gateway pledge before its server was away for 2.5 s', async (t) => {
   const awaySince = performance.now()
   let aheadMs = 0
   const pledgedAt: number[] = []
-  const redis: RedisConnections = {
-    deadlineMs: 100,
-    ask: async () => {
-      throw new Error('away')
-    },
-    expect: () => false,
-    renew() {},
-    close() {},
-  }
   const keeper = await createLimitsKeeper({
     registrations: { register: async () => 1 },
     keeping: {
@@ -50,15 +52,6 @@ test('a gateway that nobody asks gives the limits back to a server that has retu
   let registrations: Registrations | undefined
   let [isBack, begun] = [false, 0]
   let awaySince: number | undefined = performance.now() - 3_000
-  const redis: RedisConnections = {
-    deadlineMs: 100,
-    ask: async () => {
-      throw new Error('nobody asks')
-    },
-    expect: () => false,
-    renew() {},
-    close() {},
-  }
   const keeper = await createLimitsKeeper({
     registrations: { register },
     keeping,
