@@ -25,6 +25,8 @@ export interface FleetEngines {
   readonly records: TenantRecords
   readonly redis: RedisState
   readonly bus: RedisBus
+  /** The width of a slot of the accounts, ms. @defaultValue `defaultSlotMs` */
+  readonly slotMs?: number | undefined
   /** Precedes every channel of the bus. @defaultValue 'sl:' */
   readonly prefix?: string | undefined
   readonly health: Pick<StateHealth, 'counts' | 'noteError'>
@@ -94,7 +96,7 @@ async function composeState(
   engines: FleetEngines & { readonly births: AccountBirths },
   { clock, errorsOf }: Pick<RuntimeContext, 'clock' | 'errorsOf'>,
 ): Promise<ComposedState> {
-  const { members, records, redis, bus, prefix, health, keeper, births } = engines
+  const { members, records, redis, bus, prefix, slotMs, health, keeper, births } = engines
   const { id: member } = members
   const report = errorsOf('admission')
   // That the server is away is told once, by its health.
@@ -153,6 +155,7 @@ async function composeState(
         isJudge,
         readUse,
         callMs,
+        slotMs,
         slots: births.followed(createRedisAccountSlots({ redis })),
         clock,
         member,

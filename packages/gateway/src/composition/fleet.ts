@@ -83,8 +83,8 @@ async function openState(
   state: RedisStateConfig,
   context: Pick<RuntimeContext, 'clock' | 'log' | 'policy' | 'errorsOf'>,
   { registrations, keeping }: Pick<FleetEngines, 'registrations'> & Pick<MemoryRegistrations, 'keeping'>,
-): Promise<Pick<FleetEngines, 'redis' | 'bus' | 'prefix' | 'health' | 'keeper'>> {
-  const { url, tls, prefix } = state
+): Promise<Pick<FleetEngines, 'redis' | 'bus' | 'prefix' | 'slotMs' | 'health' | 'keeper'>> {
+  const { url, tls, prefix, slotMs } = state
   // The client is loaded only where it is used: it would cost every start 30 ms.
   const [{ addressesOf }, { createRedisBus }, { redis, health, keeper }] = await Promise.all([
     import('../adapters/state/redis/redis-state.ts'),
@@ -94,5 +94,5 @@ async function openState(
   const { seeds, isCluster, urlOf } = addressesOf(url)
   const urls = seeds.map(urlOf)
   const bus = await createRedisBus({ urls, isCluster, tls, prefix, onError: health.noteError })
-  return { redis, bus, prefix, health, keeper }
+  return { redis, bus, prefix, slotMs, health, keeper }
 }

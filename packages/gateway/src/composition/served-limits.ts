@@ -80,7 +80,7 @@ export async function composeLimits(
 
 /** Opens the connections to the server of the limits, without waiting for them. */
 export async function openRedis(
-  { url, tls, deadlineMs, prefix, shown }: RedisStateConfig,
+  { url, tls, deadlineMs, slotMs, prefix, shown }: RedisStateConfig,
   { clock, log }: Pick<RuntimeContext, 'clock' | 'log'>,
   registrations: Registrations,
 ): Promise<ConnectedRedis> {
@@ -92,6 +92,7 @@ export async function openRedis(
     registrations,
     clock,
     deadlineMs,
+    slotMs,
     prefix,
     onError: health.noteError,
   })

@@ -171,6 +171,8 @@ export interface RedisStateConfig {
   readonly prefix: string
   /** The longest wait for an answer before the declared behaviour holds. @defaultValue 50 ms */
   readonly deadlineMs: number
+  /** The width of a slot of the accounts, ms (ports/account-slots.ts). @defaultValue 20 ms */
+  readonly slotMs: number
   /** The address without the password. */
   readonly shown: string
 }

@@ -134,7 +134,7 @@ export function configText(config: Config): string {
 /** Shows the address without its password and the contents of its certificates. */
 function stateOf(state: StateConfig): string {
   if (state.kind === 'memory') return 'memory'
-  return `${state.shown}?prefix=${state.prefix}&deadline=${formatDuration(state.deadlineMs)}`
+  return `${state.shown}?prefix=${state.prefix}&deadline=${formatDuration(state.deadlineMs)}&slot=${formatDuration(state.slotMs)}`
 }
 
 /** Shows the address without its password and the contents of its certificates. */

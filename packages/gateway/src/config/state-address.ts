@@ -2,16 +2,20 @@
  * Reads the address of the limiter state: one Redis, or the nodes of a Redis Cluster, its credentials, TLS, and what keeps
  * several installations apart.
  */
+import { formatDuration } from '@sluice/limits'
+import { defaultSlotMs } from '../ports/account-slots.ts'
 import type { RedisStateConfig } from './config.ts'
 import { readLogin } from './login.ts'
 import { readDuration } from './quantity.ts'
 
 const expected = 'expected memory, redis://user:password@host:6379/0 or redis-cluster://host1:6379,host2:6379'
-const options = ['ca', 'cert', 'key', 'prefix', 'deadline'] as const
+const options = ['ca', 'cert', 'key', 'prefix', 'deadline', 'slot'] as const
 const usualPort = 6_379
 const databaseMax = 15
 /** Above this a request would wait for Redis longer than for its store. */
 const deadlineMsMax = 2_000
+/** A wider slot leaves more than a sixth of a rate per second unused. */
+const slotMsMax = 200
 
 /**
  * @param readText reads a file of a certificate or key
@@ -58,7 +62,8 @@ export function readStateAddress(text: string, readText: (path: string) => strin
     nodes,
     isCluster,
     prefix,
-    deadlineMs: readDeadline(parameters.get('deadline')),
+    deadlineMs: readWithin(parameters, 'deadline', { least: 1, usual: 50, most: deadlineMsMax }),
+    slotMs: readWithin(parameters, 'slot', { least: defaultSlotMs, usual: defaultSlotMs, most: slotMsMax }),
     shown: `${scheme}://${user === undefined ? '' : `${encodeURIComponent(user)}@`}${nodes.join(',')}${path}`,
   }
 }
@@ -69,14 +74,21 @@ function readNode(written: string): string {
   return `${match[1]}:${match[2] ?? usualPort}`
 }
 
-function readDeadline(written: string | null): number {
-  if (written === null) return 50
-  let deadlineMs: number
+/** Reads a duration of the query between two bounds, ms. */
+function readWithin(
+  parameters: URLSearchParams,
+  name: 'deadline' | 'slot',
+  { least, usual, most }: { readonly least: number; readonly usual: number; readonly most: number },
+): number {
+  const written = parameters.get(name)
+  if (written === null) return usual
+  let read: number
   try {
-    deadlineMs = readDuration(written)
+    read = readDuration(written)
   } catch {
-    throw new Error('expected a deadline such as 50ms')
+    throw new Error(`expected a ${name} such as ${usual}ms`)
   }
-  if (deadlineMs < 1 || deadlineMs > deadlineMsMax) throw new Error('expected a deadline from 1ms to 2s')
-  return deadlineMs
+  if (read < least || read > most)
+    throw new Error(`expected a ${name} from ${formatDuration(least)} to ${formatDuration(most)}`)
+  return read
 }

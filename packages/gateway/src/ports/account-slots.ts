@@ -6,6 +6,12 @@
  * Instants are epoch milliseconds; an account is its index in the roster of the question.
  */
 
+/**
+ * The width of a slot, ms. A token lives for that long at most: the question for it, the right to send and the question to the
+ * limits of the recipient have to fit in. Of the rate of a window W at least W / (W + width) is used.
+ */
+export const defaultSlotMs = 20
+
 /** The accounts that a process calls, with the windows of their rates. */
 export interface SlotRoster {
   /** Names the content: two rosters with the same name are equal. */
@@ -58,6 +64,7 @@ export interface SlotQuestion {
   readonly pool: string
   /** The process that asks. */
   readonly member: string
+  /** The width of a slot, equal in all questions to one state: `defaultSlotMs`, or wider where the state is far away. */
   readonly slotMs: number
   /** Calls of a process that says nothing for so long have ended, ms. */
   readonly silentMs: number

@@ -22,6 +22,8 @@ export interface FleetOptions {
   readonly redisUserOf?: (n: number) => string | undefined
   /** The longest time that a question to Redis may take. @defaultValue 1s */
   readonly deadline?: string
+  /** The width of a slot of the accounts, of the gateway that is started as the n-th, from 0. @defaultValue 20ms */
+  readonly slotOf?: (n: number) => string
   readonly policy?: object
   readonly config?: object
   /** The rate of the account that both call. @defaultValue unlimited */
@@ -80,7 +82,7 @@ export async function startFleet(t: Pick<TestContext, 'after'>, options: FleetOp
         ...(policy === undefined ? {} : { policy }),
         config: {
           store: schemaUrl(name),
-          state: `${withUser(options.redisOf?.(n) ?? redis, options.redisUserOf?.(n))}?prefix=${prefix}&deadline=${deadline}`,
+          state: `${withUser(options.redisOf?.(n) ?? redis, options.redisUserOf?.(n))}?prefix=${prefix}&deadline=${deadline}&slot=${options.slotOf?.(n) ?? '20ms'}`,
           tenants: {
             default: { rate: 'unlimited', modules: 'unlimited', reads: 'unlimited', writes: 'unlimited' },
             ...tenants,

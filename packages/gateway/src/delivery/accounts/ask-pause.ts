@@ -1,10 +1,9 @@
 /**
  * Decides in which slots an account is asked for: in each one at first, and ever more rarely while it has no free place.
- * A place is found late by at most a fiftieth of the time for which there was none, and by 80 ms at most. All accounts and
+ * A place is found late by at most a fiftieth of the time for which there was none, and by four slots at most. All accounts and
  * processes leave out the same slots, so the accounts of a pool still share their questions.
  */
 import type { SlotGrant } from '../../ports/account-slots.ts'
-import { slotMs } from './fleet-long-use.ts'
 
 /** The most slots from one question to the next. */
 const slotsMax = 5
@@ -12,10 +11,16 @@ const slotsMax = 5
 const stepMs = 1_000
 
 export class AskPause {
+  readonly #slotMs: number
   /** No question for tokens before this instant. */
   #until = 0
   /** The instant of the first of the answers without a token, one after the other. */
   #lackedSince: number | undefined
+
+  /** @param slotMs the width of a slot */
+  constructor(slotMs: number) {
+    this.#slotMs = slotMs
+  }
 
   get until(): number {
     return this.#until
@@ -35,7 +40,7 @@ export class AskPause {
     this.#until = 0
     if (shortage === 'none' || shortage === 'share') return
     const every = Math.min(slotsMax, 1 + Math.floor((now - (this.#lackedSince ?? now)) / stepMs))
-    this.#until = endsAt + (every - 1 - (slot % every)) * slotMs
+    this.#until = endsAt + (every - 1 - (slot % every)) * this.#slotMs
   }
 
   /** Ends the pause: a place may have become free, or the account is known anew. */

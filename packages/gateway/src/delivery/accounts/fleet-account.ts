@@ -19,6 +19,7 @@ import { closedVerdict, verdictMsMax, verdictOf } from './fleet-verdict.ts'
 import { keptForCriticalMs, narrowestOf, placesOf } from './rate.ts'
 
 type Known = Pick<AccountRecord, 'blockedUntil' | 'outSince' | 'breaker' | 'use'>
+type PoolRounds = FleetRounds<FleetAccount>
 
 export class FleetAccount implements AccountState {
   inFlight = 0
@@ -35,7 +36,7 @@ export class FleetAccount implements AccountState {
   hasAbandoned = false
   /** True while a probe of this process is under way. */
   isProbing = false
-  readonly #rounds: FleetRounds<FleetAccount>
+  readonly #rounds: PoolRounds
   /** The judgement of its results: breaker, concurrency, learned rate, history. No call takes a place in its windows. */
   readonly #core: PooledAccount
   readonly #tokens: FleetTokens
@@ -52,28 +53,26 @@ export class FleetAccount implements AccountState {
   #kept = 0
   #wantsCritical = false
   #criticalUntil = 0
-  readonly #pause = new AskPause()
+  readonly #pause: AskPause
   #lacksCalls = false
   /** Calls under way and tokens in hand as they were told last. */
   #told = 0
   /** The calls in the run of each of its windows. */
   uses: readonly number[] = []
 
-  constructor(
-    options: AccountOptions,
-    policy: AccountPolicy,
-    index: number,
-    rounds: FleetRounds<FleetAccount>,
-  ) {
+  constructor(options: AccountOptions, policy: AccountPolicy, index: number, rounds: PoolRounds) {
     this.options = options
     this.index = index
     this.#rounds = rounds
     const marginMs = options.marginMs ?? policy.marginMs
     this.windows = options.windows.map((window) => ({ ...window, windowMs: window.windowMs + marginMs }))
     this.#core = new PooledAccount(options, { ...policy, keep: undefined })
-    this.#tokens = new FleetTokens(marginMs, this.windows[narrowestOf(this.windows)]?.windowMs)
+    const { slotMs } = rounds
+    this.#pause = new AskPause(slotMs)
+    this.#tokens = new FleetTokens(slotMs, marginMs, this.windows[narrowestOf(this.windows)]?.windowMs)
     this.#concurrency = options.concurrencyMax
-    this.long = FleetLongUse.of(options.windows, marginMs, policy.keep && (() => policy.keep!(this)))
+    const keep = policy.keep && (() => policy.keep!(this))
+    this.long = FleetLongUse.of(options.windows, { slotMs, marginMs, keep })
   }
 
   get account(): Account {
@@ -381,7 +380,7 @@ export class FleetAccount implements AccountState {
   retire(): void {}
 
   usedUntil(instant: number): void {
-    const short = this.windows.filter(({ windowMs }) => !FleetLongUse.isLong(windowMs))
+    const short = this.windows.filter(({ windowMs }) => !FleetLongUse.isLong(windowMs, this.#rounds.slotMs))
     this.#notBefore = instant + Math.max(0, ...short.map(({ windowMs }) => windowMs))
   }
 

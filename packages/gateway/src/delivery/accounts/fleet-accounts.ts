@@ -3,20 +3,20 @@
  * along everything that it has to tell: demand, calls under way, results, verdicts. It asks when something is wanted, at
  * the end of a slot in which something has changed, and now and then while nothing has.
  */
-import type {
-  AccountSlots,
-  SlotAnswer,
-  SlotAsk,
-  SlotQuestion,
-  SlotRoster,
+import {
+  type AccountSlots,
+  defaultSlotMs,
+  type SlotAnswer,
+  type SlotAsk,
+  type SlotQuestion,
+  type SlotRoster,
 } from '../../ports/account-slots.ts'
 import type { AccountState } from '../../ports/accounts.ts'
 import type { Clock, SendResult, UseRecord } from '../../ports.ts'
 import type { AccountOptions, AccountPolicy } from './account.ts'
 import { FleetAccount } from './fleet-account.ts'
-import { slotMs } from './fleet-long-use.ts'
 import { judgedPartOf, keepResult, type Reported } from './fleet-results.ts'
-import { rosterOf } from './fleet-roster.ts'
+import { rosterOf, usesOf } from './fleet-roster.ts'
 import type { FleetRounds } from './fleet-rounds.ts'
 
 export interface FleetAccountsOptions {
@@ -31,6 +31,8 @@ export interface FleetAccountsOptions {
    * @defaultValue what this process knows
    */
   readonly readUse?: ((pool: string) => Promise<ReadonlyMap<string, UseRecord>>) | undefined
+  /** How long a token lives at most, ms, equal in all processes of a fleet. @defaultValue `defaultSlotMs` */
+  readonly slotMs?: number | undefined
   /** The longest time that a call takes, ms: after it the calls of a dead process have ended. @defaultValue 15_000 */
   readonly callMs?: number | undefined
   readonly onError?: ((error: unknown) => void) | undefined
@@ -76,6 +78,7 @@ export function createFleetAccounts(options: FleetAccountsOptions): FleetAccount
 }
 
 class FleetPool implements FleetRounds<FleetAccount> {
+  readonly slotMs: number
   readonly #name: string
   readonly #options: FleetAccountsOptions
   readonly #accounts: FleetAccount[] = []
@@ -111,6 +114,7 @@ class FleetPool implements FleetRounds<FleetAccount> {
   constructor(name: string, options: FleetAccountsOptions) {
     this.#name = name
     this.#options = options
+    this.slotMs = options.slotMs ?? defaultSlotMs
     options.slots.onEnd?.(() => this.#end())
   }
 
@@ -139,7 +143,7 @@ class FleetPool implements FleetRounds<FleetAccount> {
   nextAt(now: number): number {
     while (this.#slotEndsAt <= now) {
       const behind = now - this.#slotEndsAt
-      this.#slotEndsAt = behind > slotMs ? now + slotMs : this.#slotEndsAt + slotMs
+      this.#slotEndsAt = behind > this.slotMs ? now + this.slotMs : this.#slotEndsAt + this.slotMs
     }
     // Accounts come again in the order in which they were asked.
     this.#turns = (this.#turns + 1) % 1_024
@@ -246,7 +250,7 @@ class FleetPool implements FleetRounds<FleetAccount> {
     const question: SlotQuestion = {
       pool: this.#name,
       member: this.#options.member,
-      slotMs,
+      slotMs: this.slotMs,
       silentMs: this.#callMs + 2_000,
       coldMs,
       probeMs: this.#callMs + 5_000,
@@ -339,7 +343,7 @@ class FleetPool implements FleetRounds<FleetAccount> {
     this.#granted = granted
     this.#hearResults(answer, busy)
     for (const account of this.#accounts)
-      if (answer.uses.length > 0) account.uses = this.#usesOf(account, answer.uses)
+      if (answer.uses.length > 0) account.uses = usesOf(this.#rosterOf(), account, answer.uses)
     for (const long of answer.long) this.#accounts[long.account]?.long?.hear(now, long, this.isJudge())
     if (this.#accounts.some(({ long }) => long?.readsRecord === true)) this.#fill()
     if (this.#accounts.some(({ long }) => long?.toCover !== undefined)) this.#isUrgent = true
@@ -357,14 +361,6 @@ class FleetPool implements FleetRounds<FleetAccount> {
         account.isJudged = true
         this.#isUrgent = true
       }
-  }
-
-  #usesOf(account: FleetAccount, uses: SlotAnswer['uses']): readonly number[] {
-    const { rules } = this.#rosterOf()
-    return account.windows.map(({ windowMs }) => {
-      const row = rules.findIndex((rule) => rule.windowMs === windowMs)
-      return uses[row]?.[account.index] ?? 0
-    })
   }
 
   /** Fills the long windows of a state that was lost, and learns what was counted before this process joined. */
@@ -389,7 +385,7 @@ class FleetPool implements FleetRounds<FleetAccount> {
   }
 
   #rosterOf(): SlotRoster {
-    this.#roster ??= rosterOf(this.#accounts)
+    this.#roster ??= rosterOf(this.#accounts, this.slotMs)
     return this.#roster
   }
 }

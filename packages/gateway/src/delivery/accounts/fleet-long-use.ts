@@ -10,7 +10,6 @@ import { useAsOf, WriteAheadUsage } from './write-ahead-usage.ts'
 
 /** Slots of this process's kind that one ring has at most, without the first: wider windows have wider slots. */
 export const ringMax = 128
-export const slotMs = 20
 
 /**
  * A token that was not used is not counted any more where it was taken back within this time after its slot, ms. Which of
@@ -18,8 +17,16 @@ export const slotMs = 20
  */
 const unusedMsMax = 1_000
 
+interface FleetUseTerms {
+  /** The width of a slot of tokens. */
+  readonly slotMs: number
+  /** Asks for the record to be written. */
+  readonly keep: (() => void) | undefined
+}
+
 export class FleetLongUse {
   readonly #use: WriteAheadUsage
+  readonly #slotMs: number
   readonly #keep: (() => void) | undefined
   /** Tokens granted since the birth of the shared state, as far as this process has heard, and those taken back. */
   #seen = 0
@@ -37,22 +44,23 @@ export class FleetLongUse {
   #lostAhead = 0
 
   /** True for a window that is counted in slots wider than those of tokens. */
-  static isLong(windowMs: number): boolean {
+  static isLong(windowMs: number, slotMs: number): boolean {
     return windowMs > slotMs * ringMax
   }
 
   /** Returns undefined where no window is long. */
   static of(
     windows: readonly Window[],
-    marginMs: number,
-    keep: (() => void) | undefined,
+    terms: FleetUseTerms & { readonly marginMs: number },
   ): FleetLongUse | undefined {
-    const long = windows.filter(({ windowMs }) => FleetLongUse.isLong(windowMs + marginMs))
-    return long.length === 0 ? undefined : new FleetLongUse(new WriteAheadUsage(long, marginMs), keep)
+    const { slotMs, marginMs } = terms
+    const long = windows.filter(({ windowMs }) => FleetLongUse.isLong(windowMs + marginMs, slotMs))
+    return long.length === 0 ? undefined : new FleetLongUse(new WriteAheadUsage(long, marginMs), terms)
   }
 
-  constructor(use: WriteAheadUsage, keep: (() => void) | undefined) {
+  private constructor(use: WriteAheadUsage, { slotMs, keep }: FleetUseTerms) {
     this.#use = use
+    this.#slotMs = slotMs
     this.#keep = keep
   }
 
@@ -78,7 +86,7 @@ export class FleetLongUse {
     const left = this.#use.uncount(newlyUnused)
     for (; this.#seen < total; this.#seen += 1) {
       this.#use.take()
-      this.#use.end(now + unusedMsMax + slotMs)
+      this.#use.end(now + unusedMsMax + this.#slotMs)
     }
     this.#use.uncount(left)
     this.#covered = covered

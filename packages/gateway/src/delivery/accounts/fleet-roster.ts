@@ -1,10 +1,11 @@
 /** The roster of a pool: its accounts, and how their windows are counted in slots. Pure. */
 import { createHash } from 'node:crypto'
-import type { SlotRoster, SlotRule } from '../../ports/account-slots.ts'
+import type { SlotAnswer, SlotRoster, SlotRule } from '../../ports/account-slots.ts'
 import type { FleetAccount } from './fleet-account.ts'
-import { ringMax, slotMs } from './fleet-long-use.ts'
+import { ringMax } from './fleet-long-use.ts'
 
-export function rosterOf(accounts: readonly FleetAccount[]): SlotRoster {
+/** @param slotMs the width of a slot of tokens */
+export function rosterOf(accounts: readonly FleetAccount[], slotMs: number): SlotRoster {
   const lengths = new Set(accounts.flatMap(({ windows }) => windows.map(({ windowMs }) => windowMs)))
   const rules = Array.from(lengths, (windowMs): SlotRule => {
     const width = Math.ceil(windowMs / (slotMs * ringMax))
@@ -25,4 +26,16 @@ export function rosterOf(accounts: readonly FleetAccount[]): SlotRoster {
   }
   const id = createHash('sha256').update(JSON.stringify(content)).digest('base64url').slice(0, 16)
   return { id, ...content }
+}
+
+/** Returns the calls in each window of an account, from an answer that has them by rule and account. */
+export function usesOf(
+  { rules }: SlotRoster,
+  { windows, index }: FleetAccount,
+  uses: SlotAnswer['uses'],
+): readonly number[] {
+  return windows.map(({ windowMs }) => {
+    const row = rules.findIndex((rule) => rule.windowMs === windowMs)
+    return uses[row]?.[index] ?? 0
+  })
 }

@@ -2,6 +2,8 @@
 import type { SendResult } from '../../ports.ts'
 
 export interface FleetRounds<A> {
+  /** The width of a slot, ms. */
+  readonly slotMs: number
   now(): number
   /** True while this process judges the pool. */
   isJudge(): boolean

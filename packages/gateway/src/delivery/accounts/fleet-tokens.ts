@@ -5,7 +5,6 @@
  */
 import type { SlotGrant } from '../../ports/account-slots.ts'
 import { lateMsMax, uncountedMsMax } from './counted-lease.ts'
-import { slotMs } from './fleet-long-use.ts'
 
 /** A call that is not written. */
 interface OpenCall {
@@ -52,10 +51,11 @@ export class FleetTokens {
   readonly #hasWindows: boolean
 
   /**
+   * @param slotMs the width of a slot
    * @param marginMs the time by which the windows are kept longer
    * @param shortestMs the length of the shortest window, with the margin; undefined where there is none
    */
-  constructor(marginMs: number, shortestMs: number | undefined) {
+  constructor(slotMs: number, marginMs: number, shortestMs: number | undefined) {
     this.#slackMs = Math.max(lateMsMax, marginMs / 2)
     this.#hasWindows = shortestMs !== undefined
     this.#keptSlots = Math.floor((shortestMs ?? Number.POSITIVE_INFINITY) / slotMs)

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { AskPause } from '../../../src/delivery/accounts/ask-pause.ts'
-import { slotMs } from '../../../src/delivery/accounts/fleet-long-use.ts'
-import type { SlotGrant } from '../../../src/ports/account-slots.ts'
+import { type SlotGrant, defaultSlotMs as slotMs } from '../../../src/ports/account-slots.ts'
 
 type Shortage = SlotGrant['shortage']
 
@@ -24,7 +23,7 @@ const widest = (slots: readonly number[]): number =>
   Math.max(...slots.slice(1).map((slot, index) => slot - slots[index]!))
 
 test('an account without a free place is asked for in each slot of the first second, then ever more rarely', () => {
-  const asked = slotsAsked(new AskPause(), 20_000, 'window')
+  const asked = slotsAsked(new AskPause(slotMs), 20_000, 'window')
   assert.deepEqual(
     asked.filter((slot) => slot < 50),
     Array.from({ length: 50 }, (_, slot) => slot),
@@ -39,7 +38,7 @@ test('an account without a free place is asked for in each slot of the first sec
 })
 
 test('two accounts that lack places since other instants are asked for in the same slots at last', () => {
-  const pauses = [new AskPause(), new AskPause()]
+  const pauses = [new AskPause(slotMs), new AskPause(slotMs)]
   slotsAsked(pauses[1]!, 500, 'window')
   pauses[1]!.end()
   const [one, other] = pauses.map((pause) => slotsAsked(pause, 10_000, 'record').slice(-20))
@@ -47,19 +46,19 @@ test('two accounts that lack places since other instants are asked for in the sa
 })
 
 test('a token begins the count anew', () => {
-  const asked = slotsAsked(new AskPause(), 12_000, 'window', 0, 500)
+  const asked = slotsAsked(new AskPause(slotMs), 12_000, 'window', 0, 500)
   const later = asked.filter((slot) => slot >= 500 && slot < 550)
   assert.equal(later.length, 50)
 })
 
 test('places of other calls, and those that are kept for critical notifications, are asked for in each slot', () => {
-  assert.equal(slotsAsked(new AskPause(), 10_000, 'concurrency').length, 500)
-  assert.equal(slotsAsked(new AskPause(), 10_000, 'window', 0.1).length, 500)
+  assert.equal(slotsAsked(new AskPause(slotMs), 10_000, 'concurrency').length, 500)
+  assert.equal(slotsAsked(new AskPause(slotMs), 10_000, 'window', 0.1).length, 500)
 })
 
 test('whoever got all it asked for, or its share, may ask at once', () => {
   for (const shortage of ['none', 'share'] as const) {
-    const pause = new AskPause()
+    const pause = new AskPause(slotMs)
     slotsAsked(pause, 5_000, 'window')
     pause.heard(5_000, { tokens: 1, isProbe: false, shortage, busy: 1 }, 0, 250, 5_020)
     assert.ok(pause.until <= 5_000)
@@ -67,7 +66,7 @@ test('whoever got all it asked for, or its share, may ask at once', () => {
 })
 
 test('a place that is wanted again after some time is asked for in each slot, whatever was lacking before', () => {
-  const pause = new AskPause()
+  const pause = new AskPause(slotMs)
   const heardAt = (now: number): void =>
     pause.heard(
       now,

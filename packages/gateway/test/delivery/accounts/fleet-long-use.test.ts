@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { parseWindow } from '@sluice/limits'
 import { FleetLongUse } from '../../../src/delivery/accounts/fleet-long-use.ts'
+import { defaultSlotMs } from '../../../src/ports/account-slots.ts'
 import type { UseRecord } from '../../../src/ports.ts'
 
 const start = 1_000_000
@@ -12,8 +13,12 @@ const chunk = 20
 
 function useOf() {
   let asked = 0
-  const use = FleetLongUse.of(windows, 20, () => {
-    asked += 1
+  const use = FleetLongUse.of(windows, {
+    slotMs: defaultSlotMs,
+    marginMs: 20,
+    keep() {
+      asked += 1
+    },
   })!
   return {
     use,

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { FleetTokens } from '../../../src/delivery/accounts/fleet-tokens.ts'
 import type { SlotGrant } from '../../../src/ports/account-slots.ts'
+import { defaultSlotMs } from '../../../src/ports/account-slots.ts'
 
 const grant = (tokens: number): SlotGrant => ({ tokens, isProbe: false, shortage: 'none', busy: tokens })
 const slot = 50
@@ -10,7 +11,7 @@ const slot = 50
 const until = 1_020
 
 function tokensOf(count: number): FleetTokens {
-  const tokens = new FleetTokens(20, 1_020)
+  const tokens = new FleetTokens(defaultSlotMs, 20, 1_020)
   tokens.give(grant(count), slot, until, false)
   return tokens
 }
@@ -26,7 +27,7 @@ describe('tokens of a slot', () => {
   })
 
   it('for critical notifications are not for others', () => {
-    const tokens = new FleetTokens(20, 1_020)
+    const tokens = new FleetTokens(defaultSlotMs, 20, 1_020)
     tokens.give(grant(1), slot, until, true)
     assert.ok(!tokens.has(1_000, false))
     assert.ok(tokens.has(1_000, true))
@@ -128,7 +129,7 @@ describe('tokens of a slot', () => {
   })
 
   it('let no call be written that was not counted for a quarter of a short window', () => {
-    const tokens = new FleetTokens(20, 200)
+    const tokens = new FleetTokens(defaultSlotMs, 20, 200)
     tokens.give(grant(1), slot, until, false)
     const takenAt = tokens.take(1_010)
     assert.ok(tokens.mayLeave(takenAt, until + 49))
@@ -162,7 +163,7 @@ describe('tokens of a slot', () => {
   })
 
   it('of an account without windows permit a call however late it leaves, and count nowhere', () => {
-    const tokens = new FleetTokens(20, undefined)
+    const tokens = new FleetTokens(defaultSlotMs, 20, undefined)
     tokens.give(grant(2), slot, until, false)
     const takenAt = tokens.take(1_010)
     assert.equal(tokens.renew(takenAt, until + 500), takenAt)

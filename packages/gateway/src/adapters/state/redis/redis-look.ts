@@ -16,6 +16,8 @@ export interface RedisLookOptions {
   readonly nodes: readonly string[]
   readonly isCluster: boolean
   readonly tls?: RedisTls | undefined
+  /** The width of a slot of the accounts, ms. */
+  readonly slotMs: number
   /** Keys begin with it, and the names of channels. */
   readonly prefix: string
   /** True where several gateways speak to each other over its channels. */
@@ -36,8 +38,8 @@ const lookMs = 6_000
 const plainMs = 1_000
 /** The server's clock is measured at each connection; above this its machine is set wrong, ms. */
 const clockWrongMs = 60_000
-/** A token of an account lasts 20 ms; the question for it and for the limits of the recipient have to fit in. */
-const slowMs = 5
+/** From this on the answers of the limits are too old for their calls on a busy gateway, ms (delivery/fired-in-time.ts). */
+const farMs = 15
 /** The quickest of so many answers counts: one of them may be late because this process is. */
 const readingsMax = 10
 
@@ -194,7 +196,7 @@ async function tryRights({ prefix, usesChannels }: RedisLookOptions, client: Cli
 }
 
 async function describe(options: RedisLookOptions, node: string, client: Client): Promise<string> {
-  const { isCluster, shown, now, usesChannels } = options
+  const { isCluster, shown, now, usesChannels, slotMs } = options
   const sections = await Promise.all(
     ['server', 'replication', 'memory', 'persistence', 'cluster'].map((name) =>
       client.sendCommand(['INFO', name]),
@@ -218,9 +220,13 @@ async function describe(options: RedisLookOptions, node: string, client: Client)
       `${node} evicts values when its ${fieldOf(info, 'maxmemory_human')} are full (maxmemory-policy ${policy}): an evicted value is unknown and read again from the store, over and over, and accounts pause for it. Set maxmemory-policy to noeviction.`,
     )
   await tryRights(options, client)
-  const { tookMs, aheadMs } = await readClock(client, now)
+  // A token of an account lasts a slot: the question for it and for the limits of the recipient have to fit in.
+  const slowMs = Math.min(slotMs / 4, farMs)
+  const { tookMs, aheadMs } = await readClock(client, now, slowMs)
   const speed = `answers in ${tookMs.toFixed(1)} ms`
-  const slow = `${speed} at best, and from ${slowMs} ms on a busy gateway makes fewer calls to providers, from ${2 * slowMs} ms on hardly any: keep it in the network of the gateways`
+  const way =
+    tookMs < farMs ? `, or give all of them ?slot=${slotOf(tookMs)}ms in the address of the state` : ''
+  const slow = `${speed} at best, and from ${slowMs} ms on a busy gateway makes fewer calls to providers, from ${2 * slowMs} ms on hardly any: keep it in the network of the gateways${way}`
   // One gateway with a file has its accounts in its own memory.
   const isSlow = usesChannels && tookMs >= slowMs
   if (isSlow) options.onSlow?.(`${node} ${slow}.`)
@@ -240,10 +246,14 @@ async function describe(options: RedisLookOptions, node: string, client: Client)
   ].join('; ')
 }
 
+/** The least width of a slot, in tens of ms, in which the answers of a server are quick enough. */
+const slotOf = (tookMs: number): number => 10 * Math.floor((4 * tookMs) / 10 + 1)
+
 /** Reads how far the clock of the server is ahead, by the quickest of several answers. */
 async function readClock(
   client: Client,
   now: () => number,
+  slowMs: number,
 ): Promise<{ readonly tookMs: number; readonly aheadMs: number }> {
   let best = { tookMs: Number.POSITIVE_INFINITY, aheadMs: 0 }
   for (let readings = 0; readings < readingsMax && best.tookMs >= slowMs; readings += 1) {

@@ -5,6 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SluiceError } from '../../../errors.ts'
+import { defaultSlotMs } from '../../../ports/account-slots.ts'
 import type { Registrations } from '../../../ports/limiter.ts'
 import type { Clock } from '../../../ports.ts'
 import { slotOf, slotsMax } from './key-slot.ts'
@@ -23,6 +24,8 @@ export interface RedisStateOptions {
   readonly tls?: RedisTls | undefined
   /** The longest time that a question may take, ms. @defaultValue 50 */
   readonly deadlineMs?: number | undefined
+  /** The width of a slot of the accounts, ms: processes of another one count in another place. @defaultValue `defaultSlotMs` */
+  readonly slotMs?: number | undefined
   /** Precedes every key. @defaultValue 'sl:' */
   readonly prefix?: string | undefined
   /** True if the scripts take the time of `clock` in place of the server's, for virtual time. @defaultValue false */
@@ -70,9 +73,11 @@ const deposedMs = 30_000
 const pauseMs = 5
 
 export function createRedisState(options: RedisStateOptions): RedisConnections {
-  const { registrations, clock, deadlineMs = 50, prefix = 'sl:', isVirtual, onError } = options
+  const { registrations, clock, deadlineMs = 50, slotMs = defaultSlotMs } = options
+  const { prefix = 'sl:', isVirtual, onError } = options
   const { seeds, isCluster, urlOf, keysAt } = addressesOf(options.url)
-  const keyspace = `keys ${prefix} of ${keysAt}`
+  const slots = slotMs === defaultSlotMs ? '' : ` in slots of ${slotMs} ms`
+  const keyspace = `keys ${prefix} of ${keysAt}${slots}`
   /** One connection a node, those of the seeds included. */
   const servers = new Map<string, RedisServer>()
   /** The node of each slot of a cluster. */

@@ -71,7 +71,13 @@ describe('the look at a Redis', needs('redis', 'redis-cluster'), () => {
     const slow: string[] = []
     const text = await look(proxy.url, (detail) => slow.push(detail))
     assert.match(text, /; answers in \d+\.\d ms at best, and from 5 ms on a busy gateway makes fewer calls/)
-    assert.match(slow.join(), /^127\.0\.0\.1:\d+ answers in .* keep it in the network of the gateways\.$/)
+    assert.match(
+      slow.join(),
+      /^127\.0\.0\.1:\d+ answers in .* keep it in the network of the gateways, or give all of them \?slot=\d+ms in the address of the state\.$/,
+    )
+    const wide: string[] = []
+    await look(`${proxy.url}?slot=60ms`, (detail) => wide.push(detail))
+    assert.deepEqual(wide, [], 'its answers are quick enough for wider slots')
   })
 
   test('tells the masters of a cluster', async () => {
