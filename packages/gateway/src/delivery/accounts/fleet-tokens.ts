@@ -139,11 +139,14 @@ export class FleetTokens {
     return false
   }
 
-  /** Returns the instant by which a call is known that is made now; undefined where it may not be made. */
+  /**
+   * Returns the instant by which a call is known that is made now; undefined where it may not be made. One whose writing is
+   * told is counted anew in slot after slot until then, and is asked for once more.
+   */
   renew(takenAt: number, now: number): number | undefined {
     const call = this.#open.get(takenAt)
     if (call === undefined) return takenAt
-    if (now < call.until + this.#slackMs) {
+    if (now < call.until + (call.isExpected ? this.#uncountedMs : this.#slackMs)) {
       if (!call.isExpected) this.close(takenAt)
       return takenAt
     }

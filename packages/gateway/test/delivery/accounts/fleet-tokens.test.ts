@@ -56,6 +56,16 @@ describe('tokens of a slot', () => {
     assert.deepEqual(tokens.tell(until + 10).back, [slot, 1])
   })
 
+  it('permit a call whose writing is told for as long as it may be written', () => {
+    const tokens = tokensOf(1)
+    const takenAt = tokens.take(1_010)
+    tokens.expect(takenAt, true)
+    assert.equal(tokens.renew(takenAt, until + 249), takenAt)
+    assert.deepEqual(tokens.tell(until), { late: 1, back: [slot, 1] }, 'it is not written yet')
+    tokens.lost()
+    assert.equal(tokens.renew(takenAt, until + 250), undefined)
+  })
+
   it('are taken back never twice, and counted again, when an answer is lost', () => {
     const tokens = tokensOf(2)
     tokens.take(1_010)
