@@ -15,7 +15,7 @@ import { AskPause } from './ask-pause.ts'
 import { FleetLongUse } from './fleet-long-use.ts'
 import type { FleetRounds } from './fleet-rounds.ts'
 import { FleetTokens } from './fleet-tokens.ts'
-import { closedVerdict, verdictMsMax, verdictOf } from './fleet-verdict.ts'
+import { closedVerdict, followResult, followVerdict, verdictMsMax, verdictOf } from './fleet-verdict.ts'
 import { keptForCriticalMs, narrowestOf, placesOf } from './rate.ts'
 
 type Known = Pick<AccountRecord, 'blockedUntil' | 'outSince' | 'breaker' | 'use'>
@@ -231,16 +231,12 @@ export class FleetAccount implements AccountState {
 
   /** Hears of the result of a call of any process. Returns true where the judge has to tell a verdict. */
   hearResult(at: number, result: SendResult, tookMs: number, probe: boolean, busy: number): boolean {
-    const core = this.#core
-    if (this.options.windows.length === 0) {
-      // By these the core knows how often it is called, where no rate says so.
-      core.take(at)
-      core.end(at)
-    }
-    core.inFlight = busy
-    const changes = core.judge(at, result, tookMs, probe && core.isBroken)
-    core.inFlight = 0
-    return changes.length > 0
+    return followResult(this.#core, { at, result, tookMs, probe, busy })
+  }
+
+  /** True while the results say something else of its breaker than the last verdict: the judge of before has not told it. */
+  get isUntold(): boolean {
+    return this.#core.isBroken !== this.isBroken
   }
 
   /** The verdict of this process. */
@@ -249,7 +245,7 @@ export class FleetAccount implements AccountState {
   }
 
   hearVerdict(now: number, verdict: HeardVerdict): void {
-    const { blockedUntil, openUntil, coolDownMs, concurrency, probedUntil } = verdict
+    const { blockedUntil, openUntil, concurrency, probedUntil } = verdict
     const changes: AccountChange[] = []
     if (blockedUntil > Math.max(now, this.blockedUntil)) {
       this.blockedUntil = blockedUntil
@@ -261,10 +257,7 @@ export class FleetAccount implements AccountState {
       this.#openUntil = openUntil
     }
     this.#probedUntil = probedUntil
-    const { breaker } = this.#core
-    if (openUntil === 0 && this.#core.isBroken) breaker.end(now, true, false)
-    if (openUntil > 0 && (!this.#core.isBroken || breaker.openUntil !== openUntil))
-      breaker.restore({ openUntil, coolDownMs })
+    followVerdict(this.#core, now, verdict)
     const before = this.concurrency
     this.#concurrency = concurrency === 0 ? this.options.concurrencyMax : concurrency
     if (this.concurrency !== before) changes.push({ kind: 'resized', concurrency: this.concurrency })
@@ -367,7 +360,7 @@ export class FleetAccount implements AccountState {
   }
 
   record(now: number): Known {
-    const use: UseRecord | undefined = this.long?.record(now, this.#rounds.isJudge())
+    const use: UseRecord | undefined = this.long?.record(now, this.#rounds.isJudge(this))
     const { use: _, ...known } = this.#core.record(now)
     return use === undefined ? known : { ...known, use }
   }

@@ -24,8 +24,8 @@ export interface FleetAccountsOptions {
   readonly clock: Pick<Clock, 'now' | 'at' | 'soon'>
   /** The name of this process, as no other process has it. */
   readonly member: string
-  /** True while this process holds the role `judge:<pool>`. */
-  readonly isJudge: (pool: string) => boolean
+  /** True while this process judges the account; without one, while it judges any of the pool. */
+  readonly isJudge: (pool: string, account?: string) => boolean
   /**
    * Reads the use on record of the accounts of a pool, from which a lost state is filled.
    * @defaultValue what this process knows
@@ -131,8 +131,8 @@ class FleetPool implements FleetRounds<FleetAccount> {
     return this.#options.clock.now()
   }
 
-  isJudge(): boolean {
-    return this.#options.isJudge(this.#name)
+  isJudge(account?: FleetAccount): boolean {
+    return this.#options.isJudge(this.#name, account?.account.id)
   }
 
   want(account: FleetAccount): void {
@@ -238,8 +238,9 @@ class FleetPool implements FleetRounds<FleetAccount> {
     const asks = this.#asks(now)
     const results = this.#results
     this.#results = []
-    const judged = this.#accounts.filter((account) => account.isJudged)
-    const verdicts = judged.map((account) => account.verdict(now))
+    const isMine = (account: FleetAccount): boolean => this.isJudge(account)
+    const judged = this.#accounts.filter((each) => each.isJudged || (each.isUntold && isMine(each)))
+    const own = judged.filter(isMine)
     const blocked = this.#accounts.filter(({ isBlocked }) => isBlocked)
     const abandoned = this.#accounts.filter(({ hasAbandoned }) => hasAbandoned)
     const fills = [...this.#fills]
@@ -261,8 +262,8 @@ class FleetPool implements FleetRounds<FleetAccount> {
       results: results.length === 0 ? undefined : JSON.stringify(results),
       withUses: asks.every(({ ask }) => ask.want === 0) || this.isJudge(),
       asks: asks.map(({ ask }) => ask),
-      verdicts: this.isJudge() ? verdicts : [],
-      remembered: this.isJudge() ? [] : verdicts,
+      verdicts: own.map((account) => account.verdict(now)),
+      remembered: judged.filter((each) => !own.includes(each)).map((account) => account.verdict(now)),
       blocks: blocked.map(({ index, blockedUntil }) => [index, blockedUntil]),
       abandoned: abandoned.map(({ index }) => index),
       probing: this.#accounts.filter(({ isProbing }) => isProbing).map(({ index }) => index),
@@ -343,21 +344,23 @@ class FleetPool implements FleetRounds<FleetAccount> {
     this.#granted = granted
     this.#hearResults(answer, busy)
     for (const account of this.#accounts)
-      if (answer.uses.length > 0) account.uses = usesOf(this.#rosterOf(), account, answer.uses)
-    for (const long of answer.long) this.#accounts[long.account]?.long?.hear(now, long, this.isJudge())
+      if (answer.uses.length > 0) account.uses = usesOf(account, this.#rosterOf(), answer.uses)
+    for (const long of answer.long) {
+      const account = this.#accounts[long.account]
+      account?.long?.hear(now, long, this.isJudge(account))
+    }
     if (this.#accounts.some(({ long }) => long?.readsRecord === true)) this.#fill()
     if (this.#accounts.some(({ long }) => long?.toCover !== undefined)) this.#isUrgent = true
   }
 
   #hearResults({ results, lastResults }: SlotAnswer, busy: ReadonlyMap<number, number>): void {
     this.#lastResults = lastResults
-    const isJudge = this.isJudge()
     for (const batch of results)
       for (const [id, at, tookMs, probe, result] of JSON.parse(batch) as readonly Reported[]) {
         const account = this.#byId.get(id)
         if (account === undefined) continue
         const calls = busy.get(account.index) ?? 0
-        if (!account.hearResult(at, result, tookMs, probe === 1, calls) || !isJudge) continue
+        if (!account.hearResult(at, result, tookMs, probe === 1, calls) || !this.isJudge(account)) continue
         account.isJudged = true
         this.#isUrgent = true
       }

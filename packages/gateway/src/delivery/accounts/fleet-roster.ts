@@ -28,10 +28,10 @@ export function rosterOf(accounts: readonly FleetAccount[], slotMs: number): Slo
   return { id, ...content }
 }
 
-/** Returns the calls in each window of an account, from an answer that has them by rule and account. */
+/** Returns the calls in the run of each window of an account. */
 export function usesOf(
+  { index, windows }: FleetAccount,
   { rules }: SlotRoster,
-  { windows, index }: FleetAccount,
   uses: SlotAnswer['uses'],
 ): readonly number[] {
   return windows.map(({ windowMs }) => {

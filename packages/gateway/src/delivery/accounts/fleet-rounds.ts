@@ -5,8 +5,8 @@ export interface FleetRounds<A> {
   /** The width of a slot, ms. */
   readonly slotMs: number
   now(): number
-  /** True while this process judges the pool. */
-  isJudge(): boolean
+  /** True while this process judges the account. */
+  isJudge(account: A): boolean
   /** Asks for tokens with the next question. */
   want(account: A): void
   /** Returns the next instant at which more may be had. */

@@ -1,6 +1,44 @@
-/** The verdict on an account by the results that one process has heard. Pure. */
+/** The verdict on an account by the results that one process has heard, and how that process follows what it hears. */
 import type { HeardVerdict, SlotVerdict } from '../../ports/account-slots.ts'
+import type { SendResult } from '../../ports.ts'
 import type { PooledAccount } from './account.ts'
+
+interface HeardResult {
+  readonly at: number
+  readonly result: SendResult
+  readonly tookMs: number
+  readonly probe: boolean
+  /** Calls under way, of all processes. */
+  readonly busy: number
+}
+
+/** Judges the result of a call of any process; returns true where a verdict is to be told. */
+export function followResult(
+  judged: PooledAccount,
+  { at, result, tookMs, probe, busy }: HeardResult,
+): boolean {
+  if (judged.options.windows.length === 0) {
+    // By these it is known how often the account is called, where no rate says so.
+    judged.take(at)
+    judged.end(at)
+  }
+  judged.inFlight = busy
+  const changes = judged.judge(at, result, tookMs, probe && judged.isBroken)
+  judged.inFlight = 0
+  return changes.length > 0
+}
+
+/** Brings the breaker to what the judge has told. */
+export function followVerdict(
+  judged: PooledAccount,
+  now: number,
+  { openUntil, coolDownMs }: HeardVerdict,
+): void {
+  const { breaker } = judged
+  if (openUntil === 0 && judged.isBroken) breaker.end(now, true, false)
+  if (openUntil > 0 && (!judged.isBroken || breaker.openUntil !== openUntil))
+    breaker.restore({ openUntil, coolDownMs })
+}
 
 /** Returns the verdict as it is told to all processes. */
 export function verdictOf(judged: PooledAccount, now: number): Omit<SlotVerdict, 'account'> {

@@ -111,4 +111,44 @@ describe('the probes of several processes', needs('redis'), () => {
     }
     t.diagnostic(`seed ${seedOfRun()}: ${JSON.stringify(counts)}`)
   })
+
+  it('follow the verdict of the next judge on what was answered while nobody judged', async () => {
+    const rig = openAccountRig('redis', {
+      windows: [],
+      concurrencyMax: 10,
+      breaker: { inARow: 3, coolDownMs: 500, coolDownMaxMs: 1_000 },
+    })
+    const [first, second] = [rig.join(), rig.join()]
+    for (const state of [first, second]) state.listen({ tokens: () => {}, verdicts: () => {} })
+    /** Calls as often as the account may be called for so long, ms; returns how often that was. */
+    async function callFor(ms: number, result: SendResult): Promise<number> {
+      let calls = 0
+      for (const until = rig.now() + ms; rig.now() < until; await rig.pass(5)) {
+        const at = second.freeAt(rig.now(), 0, false)
+        if (at === undefined || at > rig.now()) continue
+        const takenAt = second.take(rig.now())
+        const isProbe = second.beginProbe()
+        second.answered({ takenAt, leftAt: undefined }, rig.now(), result)
+        second.judge(rig.now(), result, 1, isProbe)
+        second.end(takenAt)
+        calls += 1
+      }
+      return calls
+    }
+    await callFor(1_000, delivered)
+    rig.judgeByNobody()
+    rig.kill(first)
+    assert.ok((await callFor(1_000, failed)) > 3)
+    rig.judgeBy(second)
+    await rig.pass(newsMs)
+    assert.ok(second.isBroken, 'it is open by the results of before')
+    assert.ok((await callFor(3_000, failed)) <= 4, 'only probes are made')
+
+    // Its probe is delivered while nobody judges.
+    rig.judgeByNobody()
+    await callFor(2_000, delivered)
+    rig.judgeBy(second)
+    await rig.pass(newsMs)
+    assert.ok(!second.isBroken, 'it is closed by the results of before')
+  })
 })

@@ -16,6 +16,8 @@ export function openAccountRig(engine: Engine, { windows, concurrencyMax, breake
   const asking = new Set<Promise<unknown>>()
   const opened = new Map<AccountState, FleetAccounts>()
   const dead = new Set<AccountState>()
+  const members = new Map<AccountState, string>()
+  let judge = 'm0'
   const questions = new Map<AccountState, number>()
   let joined = 0
   /** The use of the account that is on record. */
@@ -34,6 +36,14 @@ export function openAccountRig(engine: Engine, { windows, concurrencyMax, breake
     kill(state: AccountState) {
       dead.add(state)
       opened.delete(state)
+    },
+    /** Lets another process judge; the first one does at the beginning. */
+    judgeBy(state: AccountState) {
+      judge = members.get(state)!
+    },
+    /** Lets nobody judge. */
+    judgeByNobody() {
+      judge = ''
     },
     /** Loses everything that is in Redis. */
     async lose() {
@@ -66,7 +76,7 @@ export function openAccountRig(engine: Engine, { windows, concurrencyMax, breake
         clock,
         member,
         callMs: 2_000,
-        isJudge: () => member === 'm0',
+        isJudge: () => member === judge,
         readUse: async () => new Map(recorded === undefined ? [] : [['a', recorded]]),
         onError: (error) => console.error(error),
       })
@@ -85,6 +95,7 @@ export function openAccountRig(engine: Engine, { windows, concurrencyMax, breake
         },
       )
       opened.set(state, accounts)
+      members.set(state, member)
       return state
     },
     now: clock.now,
