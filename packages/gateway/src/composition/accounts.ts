@@ -3,14 +3,17 @@
  * pool, which alone writes its accounts to the record and alerts. A process that is alone has neither.
  */
 import type { PoolConfig } from '../config/config.ts'
+import { createFleetJudges } from '../delivery/accounts/fleet-judges.ts'
+import { FleetLongUse } from '../delivery/accounts/fleet-long-use.ts'
 import type { Pool, PoolOptions } from '../delivery/pools/pool.ts'
-import type { Members, Role } from '../ports/fleet.ts'
-import type { Store, UseRecord } from '../ports.ts'
+import type { AccountState } from '../ports/accounts.ts'
+import type { Members } from '../ports/fleet.ts'
+import type { Clock, Store, UseRecord } from '../ports.ts'
 import type { Fleet } from './fleet-parts.ts'
 
 export interface SharedAccounts {
-  /** True while this process judges the pool. */
-  judges(pool: Pick<Pool, 'channel' | 'provider'>): boolean
+  /** True while this process judges the account of the pool. */
+  judges(pool: Pick<Pool, 'channel' | 'provider'>, account: Pick<AccountState, 'account'>): boolean
   /** Makes the states of the accounts of a pool of the configuration. */
   stateOf(pool: PoolConfig): NonNullable<PoolOptions['stateOf']>
   /** Tells the last calls of this process. */
@@ -22,6 +25,9 @@ export interface SharedAccountsOptions {
   readonly pools: readonly PoolConfig[]
   readonly members: Pick<Members, 'holds'>
   readonly store: Pick<Store, 'accounts'>
+  readonly clock: Pick<Clock, 'now' | 'at'>
+  /** Each window is kept longer by this, ms. */
+  readonly marginMs: number
 }
 
 /** Pools of one channel and provider have one judge. */
@@ -34,6 +40,8 @@ export function createSharedAccounts({
   pools,
   members,
   store,
+  clock,
+  marginMs,
 }: SharedAccountsOptions): SharedAccounts {
   /** The pools by the names of their states: those behind the first of a channel and provider are numbered. */
   const names = new Map<PoolConfig, string>()
@@ -42,11 +50,26 @@ export function createSharedAccounts({
     const before = [...names.values()].filter((name) => judgedNameOf(name) === judged).length
     names.set(pool, before === 0 ? judged : `${judged}#${before + 1}`)
   }
+  const judged = Map.groupBy(pools, ({ channel, provider }) => judgedAs(channel, provider))
+  const judges = createFleetJudges({
+    members,
+    peers: fleet.state.peers,
+    clock,
+    accounts: new Map(
+      Array.from(judged, ([name, alike]) => [name, alike.flatMap((pool) => pool.accounts.map(judgedOf))]),
+    ),
+  })
+  function judgedOf({ account: { id }, rate, marginMs: own = marginMs }: PoolConfig['accounts'][number]) {
+    return {
+      id,
+      isLong: rate.windows.some(({ windowMs }) => FleetLongUse.isLong(windowMs + own, fleet.state.slotMs)),
+    }
+  }
   const { keeper } = fleet.state
   /** Without its server only the process that keeps the limits hears what the accounts answered. */
-  const isJudge = (pool: string): boolean => {
-    const holds = members.holds(`judge:${judgedNameOf(pool)}` satisfies Role)
-    return keeper?.isAway() === true ? keeper.keeper() === 'this process' : holds
+  const isJudge = (pool: string, account?: string): boolean => {
+    const isOurs = judges.judges(judgedNameOf(pool), account)
+    return keeper?.isAway() === true ? keeper.keeper() === 'this process' : isOurs
   }
   const accounts = fleet.state.accounts({
     isJudge,
@@ -60,11 +83,12 @@ export function createSharedAccounts({
       )
     },
   })
-  const judges: SharedAccounts['judges'] = ({ channel, provider }) =>
-    isJudge(judgedAs(channel, provider.name))
   return {
-    judges,
+    judges: ({ channel, provider }, { account }) => isJudge(judgedAs(channel, provider.name), account.id),
     stateOf: (pool) => accounts.ofPool(names.get(pool)!),
-    close: accounts.close,
+    async close() {
+      judges.close()
+      await accounts.close()
+    },
   }
 }

@@ -85,7 +85,8 @@ export async function createDispatch(
   const liveAlert = firstAlerts && liveAlerts(firstAlerts)
   const alerts = liveAlert?.part
   if (alerts !== undefined) complaints.listen(createComplaintAlerts(alerts, { clock, random }))
-  const shared = fleet && createSharedAccounts({ fleet, pools: config.pools, members, store })
+  const shared =
+    fleet && createSharedAccounts({ fleet, pools: config.pools, members, store, clock, marginMs })
   const persistence = createAccountPersistence({ store, ledger, clock, onError, writes: shared?.judges })
   const watch = createPoolAlerts({ alerts, random, clock, log, tells: shared?.judges })
   const onChange: PoolOptions['onChange'] = (pool, account, change) => {

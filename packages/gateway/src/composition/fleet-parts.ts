@@ -53,6 +53,8 @@ export interface SharedState extends ServedLimits {
   /** Counts the WebSocket connections of tenants, as what waits. */
   readonly connections: RoomState
   publishRate(options: Pick<RedisPublishRateOptions, 'marginMs' | 'counted'>): PublishRate
+  /** The width of a slot of the accounts, ms. */
+  readonly slotMs: number
   /** To be closed before `close`: it tells the last calls of this process. */
   accounts(options: Pick<FleetAccountsOptions, 'isJudge' | 'readUse' | 'callMs'>): FleetAccounts
 }

@@ -8,6 +8,7 @@ import type { RedisState } from '../adapters/state/redis/redis-state.ts'
 import { createFleetAccounts } from '../delivery/accounts/fleet-accounts.ts'
 import { unlessStateAway } from '../errors.ts'
 import type { StateHealth } from '../observability/state-health.ts'
+import { defaultSlotMs } from '../ports/account-slots.ts'
 import type { Members } from '../ports/fleet.ts'
 import type { NewestRegistrations } from '../ports/limiter.ts'
 import type { TenantRecords } from '../ports/tenants.ts'
@@ -96,7 +97,7 @@ async function composeState(
   engines: FleetEngines & { readonly births: AccountBirths },
   { clock, errorsOf }: Pick<RuntimeContext, 'clock' | 'errorsOf'>,
 ): Promise<ComposedState> {
-  const { members, records, redis, bus, prefix, slotMs, health, keeper, births } = engines
+  const { members, records, redis, bus, prefix, slotMs = defaultSlotMs, health, keeper, births } = engines
   const { id: member } = members
   const report = errorsOf('admission')
   // That the server is away is told once, by its health.
@@ -150,6 +151,7 @@ async function composeState(
     connections,
     publishRate: ({ marginMs, counted }) =>
       createRedisPublishRate({ redis, peers, clock, member, marginMs, counted, onError }),
+    slotMs,
     accounts: ({ isJudge, readUse, callMs }) =>
       createFleetAccounts({
         isJudge,

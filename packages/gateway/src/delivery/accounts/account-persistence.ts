@@ -17,10 +17,10 @@ export interface AccountPersistenceOptions {
   readonly clock: Clock
   readonly onError: (what: string, error: unknown) => void
   /**
-   * False where another process writes the accounts of this pool: of all processes of a fleet the one that judges it, for
+   * False where another process writes this account of the pool: of all processes of a fleet the one that judges it, for
    * each record replaces the one before. @defaultValue always true
    */
-  readonly writes?: ((pool: Pool) => boolean) | undefined
+  readonly writes?: ((pool: Pool, account: AccountState) => boolean) | undefined
 }
 
 export interface AccountPersistence {
@@ -98,7 +98,7 @@ export function createAccountPersistence(options: AccountPersistenceOptions): Ac
       return current
     },
     changed(pool, account) {
-      if (isWriter?.(pool) === false) return
+      if (isWriter?.(pool, account) === false) return
       changed.set(account, pool)
       known.set(account, pool)
       kick()
@@ -107,7 +107,7 @@ export function createAccountPersistence(options: AccountPersistenceOptions): Ac
       closed = true
       for (const [account, pool] of known) {
         account.retire()
-        if (isWriter?.(pool) !== false) changed.set(account, pool)
+        if (isWriter?.(pool, account) !== false) changed.set(account, pool)
       }
       kick()
       while (writes.size > 0) await Promise.all(writes)

@@ -22,8 +22,8 @@ export interface PoolAlertsOptions {
   readonly random: Pick<Random, 'id'>
   readonly clock: Pick<Clock, 'now' | 'aheadMs'>
   readonly log: WatchLog
-  /** False where another process sends the alerts of this pool. @defaultValue always true */
-  readonly tells?: ((pool: Pool) => boolean) | undefined
+  /** False where another process sends the alerts of this account of the pool. @defaultValue always true */
+  readonly tells?: ((pool: Pool, account: AccountState) => boolean) | undefined
 }
 
 export interface PoolAlerts {
@@ -52,12 +52,13 @@ export function createPoolAlerts({ alerts, random, clock, log, tells }: PoolAler
   function alert(
     type: 'account.opened' | 'account.closed',
     pool: Pool,
-    account: string,
+    state: AccountState,
     until?: number,
   ): void {
-    if (tells?.(pool) === false) return
+    if (tells?.(pool, state) === false) return
     const at = clock.now()
     const { channel, provider } = pool
+    const account = state.account.id
     const more = until === undefined ? {} : { until }
     alerts?.send({ id: random.id(at), type, at, channel, provider: provider.name, account, ...more })
   }
@@ -81,12 +82,12 @@ export function createPoolAlerts({ alerts, random, clock, log, tells }: PoolAler
           }
           open.add(account)
           log.warn({ event: 'account.opened', ...fields, ...outUntil(change.until) })
-          alert('account.opened', pool, id, change.until)
+          alert('account.opened', pool, account, change.until)
           break
         case 'closed':
           open.delete(account)
           log.info({ event: 'account.closed', ...fields })
-          alert('account.closed', pool, id)
+          alert('account.closed', pool, account)
           break
         case 'resized':
           log.info({ event: 'account.resized', ...fields, concurrency: change.concurrency })
