@@ -82,7 +82,10 @@ export async function restoreStore(
   store: StoreConfig,
   options: Omit<RestoreOptions, 'path'>,
 ): Promise<RestoreReport> {
-  const path = fileOf(store, 'Restore it with the tools of PostgreSQL: pg_restore --schema')
+  const path = fileOf(
+    store,
+    'Restore it with the tools of PostgreSQL, with another ?prefix= in "state", and with a row in the table "hold" where it shall not send at once (docs/operate/production.md): pg_restore --schema',
+  )
   const { restore } = await import('../store/sqlite/backup.ts')
   return restore({ ...options, path })
 }
