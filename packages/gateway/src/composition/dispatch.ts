@@ -52,7 +52,8 @@ export async function createDispatch(
     windowsOf: (tenant) => tenantOf(config.tenants, tenant).webSocketRate.windows,
     ...(fleet && {
       fleet: {
-        take: fleet.state.publishRate({
+        take: fleet.state.tenantRate({
+          name: 'websocket',
           marginMs,
           counted: (tenant) => hub.room(tenant).throttle.counted(),
         }),

@@ -4,8 +4,8 @@
  */
 import type { LimitsKeeper } from '../adapters/state/limits-keeper.ts'
 import type { RedisLimitsOptions } from '../adapters/state/redis/redis-limits.ts'
-import type { PublishRate, RedisPublishRateOptions } from '../adapters/state/redis/redis-publish-rate.ts'
 import type { RedisConnections, RedisState } from '../adapters/state/redis/redis-state.ts'
+import type { RedisTenantRateOptions, TenantRate } from '../adapters/state/redis/redis-tenant-rate.ts'
 import type { RedisThrottleOptions } from '../adapters/state/redis/redis-throttle.ts'
 import type { FleetAccounts, FleetAccountsOptions } from '../delivery/accounts/fleet-accounts.ts'
 import type { FleetReport } from '../observability/fleet-metrics.ts'
@@ -52,7 +52,9 @@ export interface SharedState extends ServedLimits {
   readonly peers: Peers
   /** Counts the WebSocket connections of tenants, as what waits. */
   readonly connections: RoomState
-  publishRate(options: Pick<RedisPublishRateOptions, 'marginMs' | 'counted'>): PublishRate
+  /** Counts the event streams of tenants in the same way. */
+  readonly streams: RoomState
+  tenantRate(options: Pick<RedisTenantRateOptions, 'name' | 'marginMs' | 'counted'>): TenantRate
   /** The width of a slot of the accounts, ms. */
   readonly slotMs: number
   /** To be closed before `close`: it tells the last calls of this process. */

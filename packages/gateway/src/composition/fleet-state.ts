@@ -110,7 +110,7 @@ async function composeState(
     { createRedisNotifier },
     { createRedisPeers },
     { createRedisConnections },
-    { createRedisPublishRate },
+    { createRedisTenantRate },
   ] = await Promise.all([
     import('../adapters/state/redis/redis-room.ts'),
     import('../adapters/state/redis/redis-once.ts'),
@@ -118,7 +118,7 @@ async function composeState(
     import('../adapters/state/redis/redis-notifier.ts'),
     import('../adapters/state/redis/redis-peers.ts'),
     import('../adapters/state/redis/redis-connections.ts'),
-    import('../adapters/state/redis/redis-publish-rate.ts'),
+    import('../adapters/state/redis/redis-tenant-rate.ts'),
   ])
   const once = createRedisOnce({ redis, member })
   const room = createRedisRoom({
@@ -141,7 +141,16 @@ async function composeState(
     member,
     onError: (error) => onError('count the connections of a tenant', error),
   })
+  const streams = createRedisConnections({
+    redis,
+    peers,
+    clock,
+    member,
+    name: 'streams',
+    onError: (error) => onError('count the event streams of a tenant', error),
+  })
   for (const part of [peers, room, connections]) members.onDeath(part.noteGone)
+  members.onDeath(streams.noteGone)
   return {
     ...limits,
     once,
@@ -149,8 +158,9 @@ async function composeState(
     notifier,
     peers,
     connections,
-    publishRate: ({ marginMs, counted }) =>
-      createRedisPublishRate({ redis, peers, clock, member, marginMs, counted, onError }),
+    streams,
+    tenantRate: ({ name, marginMs, counted }) =>
+      createRedisTenantRate({ name, redis, peers, clock, member, marginMs, counted, onError }),
     slotMs,
     accounts: ({ isJudge, readUse, callMs }) =>
       createFleetAccounts({
@@ -171,7 +181,7 @@ async function composeState(
     },
     async close() {
       once.close()
-      await Promise.all([room.close(), connections.close(), peers.close()])
+      await Promise.all([room.close(), connections.close(), streams.close(), peers.close()])
       bus.close()
       await limits.close()
     },

@@ -10,6 +10,7 @@ import { needsSubject, selfAddressed } from '../config/pools.ts'
 import { createFleetChanges } from '../http/fleet-changes.ts'
 import type { Authenticate } from '../http/identity.ts'
 import type { MetricsServer } from '../http/metrics-server.ts'
+import type { RequestKind, RequestLimits } from '../http/request-limits.ts'
 import type { PolicyPreview } from '../http/routes/policy-preview.ts'
 import type { Replays } from '../http/routes/replays.ts'
 import type { HttpServer } from '../http/server.ts'
@@ -96,11 +97,13 @@ export function createGatewayServer(context: RuntimeContext) {
     },
     /** Opens the server and resolves with its address. */
     async open(inside: Inside): Promise<string> {
-      const [{ createHttpServer }, { limitHeaders, unknownUsage }, { aheadOf }] = await Promise.all([
-        import('../http/server.ts'),
-        import('../http/limit-headers.ts'),
-        import('../http/wall-time.ts'),
-      ])
+      const [{ createHttpServer }, { createRequestLimits }, { limitHeaders, unknownUsage }, { aheadOf }] =
+        await Promise.all([
+          import('../http/server.ts'),
+          import('../http/request-limits.ts'),
+          import('../http/limit-headers.ts'),
+          import('../http/wall-time.ts'),
+        ])
       const { record, fleet, admission, dispatch, templates, links, pools, policyPreview } = inside
       const { gate, jobs, throttle, erasure } = admission
       const doorkeeper = await createDoorkeeper(config)
@@ -120,6 +123,17 @@ export function createGatewayServer(context: RuntimeContext) {
         retention: inside.retention,
       })
       stopLines = startOperatorLog(context, heard)
+      const rateOf = (name: RequestKind) =>
+        fleet?.state.tenantRate({
+          name,
+          marginMs: 0,
+          counted: (tenant) => requestLimits.counted(name, tenant),
+        })
+      const together = { reads: rateOf('reads'), writes: rateOf('writes') }
+      const requestLimits: RequestLimits = createRequestLimits({
+        ratesOf: (tenant) => requestRates(tenantOf(config.tenants, tenant)),
+        ...(fleet && { now: clock.now, take: (kind, ...question) => together[kind]!(...question) }),
+      })
       const settings = nameFleetSettings(config)
       differences =
         fleet &&
@@ -196,7 +210,8 @@ export function createGatewayServer(context: RuntimeContext) {
           connectionsMaxOf: (tenant) => tenantOf(config.tenants, tenant).webSocketsMax,
           connectionCounts: fleet?.state.connections ?? createMemoryRoom(),
         },
-        requestRatesOf: (tenant) => requestRates(tenantOf(config.tenants, tenant)),
+        requestLimits,
+        eventPlaces: fleet?.state.streams,
         limitHeaders: (caller) => {
           const usage = throttle.usage(caller)
           const headers = (rows: readonly ThrottleUsage[]) => limitHeaders(rows, clock.now(), aheadOf(clock))

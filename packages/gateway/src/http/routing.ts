@@ -136,8 +136,9 @@ function identify({ authenticate, limits, pacer }: Doorkeeping, { access, counts
     request.caller = caller
     pacer.note(caller.tenant)
     try {
-      if (counts !== undefined) limits.take(counts, caller.tenant)
-      done()
+      const counting = counts === undefined ? undefined : limits.take(counts, caller.tenant)
+      if (counting instanceof Promise) counting.then(() => done(), done)
+      else done()
     } catch (error) {
       done(error as Error)
     }

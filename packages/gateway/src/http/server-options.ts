@@ -16,7 +16,7 @@ import type { ChangeFeed } from './fleet-changes.ts'
 import type { Authenticate } from './identity.ts'
 import type { LimitHeaders } from './limit-headers-hook.ts'
 import type { RecipientEditor } from './recipient-editor.ts'
-import type { RequestRates } from './request-limits.ts'
+import type { RequestLimits } from './request-limits.ts'
 import type { PolicyPreview } from './routes/policy-preview.ts'
 import type { ProbedState } from './routes/probes.ts'
 import type { Replays } from './routes/replays.ts'
@@ -116,7 +116,9 @@ export interface HttpServerOptions {
    */
   readonly authenticate?: Authenticate
   /** Rate limits of a tenant's requests that send nothing. @defaultValue unlimited */
-  readonly requestRatesOf?: (tenant: string) => RequestRates
+  readonly requestLimits?: RequestLimits
+  /** Counts the event streams of each tenant over several processes, as what waits. @defaultValue this one alone has them */
+  readonly eventPlaces?: Pick<RoomState, 'take'> | undefined
   /** The changes that event streams show. @defaultValue those of the ledger */
   readonly changes?: ChangeFeed
   /** Rate limit headers of every answer about notifications. @defaultValue none */

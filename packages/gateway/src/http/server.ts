@@ -49,7 +49,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   const metrics =
     options.metrics ??
     createMetrics({ ledger, jobs, poolReports: pools, ...(hub === undefined ? {} : { webSocket: hub }) })
-  const events = createEventRoutes({ changes: options.changes ?? ledger, clock })
+  const events = createEventRoutes({ changes: options.changes ?? ledger, clock, places: options.eventPlaces })
   const { orphans = noOrphans, disk } = options
   const overview = createOverview({
     ledger,
@@ -92,7 +92,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     authenticate,
     shares: createTenantBulkhead(options.clock),
     pacer,
-    limits: createRequestLimits({ ratesOf: options.requestRatesOf ?? (() => unlimited) }),
+    limits: options.requestLimits ?? createRequestLimits({ ratesOf: () => unlimited }),
   })
   answerTheRest(app, routes, options.log)
   refused.attach(app)

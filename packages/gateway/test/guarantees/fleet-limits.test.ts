@@ -24,6 +24,7 @@ describe('two gateways with one Redis', needs('postgres', 'redis'), () => {
       bounded: { rate: '10/min', queue: 300 },
       overtaken: { rate: '100/min' },
       restored: { rate: '5/min' },
+      curious: { reads: '20/min', writes: '10/min' },
     }
     fleet = await startFleet({ after: (end) => ends.push(end as () => unknown) }, { name: 'limits', tenants })
   })
@@ -36,6 +37,26 @@ describe('two gateways with one Redis', needs('postgres', 'redis'), () => {
     const answers = await inParallel(260, 40, (n) => fleet.post(n % 2, { tenant: 'limited' }))
     const wrong = answers.find(({ status }) => status >= 500)?.text ?? ''
     assert.deepEqual([withStatus(answers, 202).length, withStatus(answers, 429).length], [100, 160], wrong)
+  })
+
+  test('answer as many lists and make as many changes as a tenant may have, whichever of them is asked', async () => {
+    const tenant = { 'x-tenant-id': 'curious' }
+    const list = (n: number) => fleet.sites[n % 2]!.call('GET', '/api/v1/notifications', undefined, tenant)
+    const change = (n: number) =>
+      fleet.sites[n % 2]!.call('PUT', `/api/v1/recipients/${n}`, { email: 'ada@example.com' }, tenant)
+    // The first question of all fills the count: what is under way elsewhere then counts as if it had been granted.
+    const lists = [await list(0), ...(await inParallel(49, 10, list))]
+    const changes = [await change(0), ...(await inParallel(29, 10, change))]
+    assert.deepEqual([withStatus(lists, 200).length, withStatus(lists, 429).length], [20, 30])
+    assert.deepEqual([withStatus(changes, 200).length, withStatus(changes, 429).length], [10, 20])
+    for (const answer of withStatus([...lists, ...changes], 429)) {
+      assert.equal(answer.json<Accepted>().code, 'REQUEST_LIMIT_EXCEEDED')
+      assert.ok(Number(answer.headers['retry-after']) > 30, String(answer.headers['retry-after']))
+    }
+    for (const { status } of await inParallel(4, 4, (n) =>
+      fleet.sites[n % 2]!.call('GET', '/api/v1/recipients/ada/limits', undefined, tenant),
+    ))
+      assert.equal(status, 200, 'a read by id is not limited')
   })
 
   test('fill the queue of a tenant to its bound and not beyond, and refuse no other tenant', async () => {

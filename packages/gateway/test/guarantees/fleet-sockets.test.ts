@@ -171,6 +171,30 @@ describe('clients of two gateways', needs('postgres', 'redis'), () => {
       assert.deepEqual(seenOf(seen), ['accepted', 'queued', 'sending', 'delivered'], id)
   })
 
+  test('the event streams of a tenant are counted over both gateways together', async () => {
+    const stops: AbortController[] = []
+    const stream = async (at: number): Promise<number> => {
+      const stop = new AbortController()
+      const { status, body } = await fetch(`${fleet.sites[at]!.url}/api/v1/events`, {
+        headers: { 'x-tenant-id': 'many' },
+        signal: stop.signal,
+      })
+      if (status === 200) stops.push(stop)
+      else await body?.cancel()
+      return status
+    }
+    const statuses = await Promise.all(Array.from({ length: 60 }, (_, n) => stream(n % 2)))
+    assert.equal(statuses.filter((status) => status === 200).length, 50)
+    assert.equal(statuses.filter((status) => status === 429).length, 10)
+    stops.pop()!.abort()
+    const end = performance.now() + 5_000
+    while ((await stream(0)) !== 200) {
+      assert.ok(performance.now() < end, 'a stream that ended leaves its place')
+      await sleep(100)
+    }
+    for (const stop of stops) stop.abort()
+  })
+
   test('clients of a gateway that stands still for two seconds miss nothing, and need not connect again', async () => {
     const client = await connect(1, 'kim')
     const { pid } = fleet.sites[1]!

@@ -8,7 +8,7 @@ import { startStub } from './stub.ts'
 const three: readonly Window[] = [{ max: 3, windowMs: 60_000, text: '3/min' }]
 const ratesOf = (tenant: string) =>
   tenant === 'free' ? { reads: [], writes: [] } : { reads: three, writes: three }
-const stub = await startStub({ parts: { requestRatesOf: ratesOf } })
+const stub = await startStub({ parts: { requestLimits: createRequestLimits({ ratesOf }) } })
 
 const as = (tenant: string) => ({ 'x-tenant-id': tenant })
 
@@ -72,4 +72,36 @@ test('a window is exact, a refusal does not count, and the state of an idle tena
   assert.equal(take(), 1)
   now = 60_000
   assert.equal(take(), 'done')
+})
+
+test('several processes hold a rate together; while nobody can count, each holds it by itself', async () => {
+  const asked: number[] = []
+  let left: number | undefined = 2
+  const limits = createRequestLimits({
+    ratesOf,
+    now: () => 0,
+    async take(_kind, _tenant, _rules, count) {
+      asked.push(count)
+      if (left === undefined) throw new Error('away')
+      const taken = Math.min(count, left)
+      left -= taken
+      return { taken, waitMs: taken === count ? 0 : 7_000 }
+    },
+  })
+  const takeAll = (count: number) =>
+    Promise.all(
+      Array.from({ length: count }, () =>
+        Promise.resolve(limits.take('reads', 'one')).then(
+          () => 'done',
+          (error: { retryAfterMs: number }) => error.retryAfterMs,
+        ),
+      ),
+    )
+  assert.deepEqual(await takeAll(4), ['done', 'done', 7_000, 7_000])
+  // Requests that come while a question is under way go together in the next one.
+  assert.deepEqual(asked, [1, 3])
+  assert.equal(limits.counted('reads', 'one').length, 2)
+  left = undefined
+  assert.deepEqual(await takeAll(2), ['done', 60_000])
+  assert.deepEqual(await limits.take('reads', 'free'), undefined)
 })

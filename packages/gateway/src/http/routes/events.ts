@@ -4,7 +4,9 @@
  * itself; missed changes are in the list of notifications.
  */
 import type { ServerResponse } from 'node:http'
-import { SluiceError } from '../../errors.ts'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { isStateAway, SluiceError } from '../../errors.ts'
+import type { RoomState } from '../../ports/tenants.ts'
 import type { Clock } from '../../ports.ts'
 import { eventAnswer } from '../answer.ts'
 import { EventStream, eventText, openEventStream } from '../event-stream.ts'
@@ -28,6 +30,8 @@ export interface EventRoutesOptions {
    * @defaultValue 500
    */
   readonly readersMax?: number
+  /** Counts the streams of each tenant over several processes, as what waits. @defaultValue this one alone has them */
+  readonly places?: Pick<RoomState, 'take'> | undefined
 }
 
 export interface EventRoutes {
@@ -38,10 +42,11 @@ export interface EventRoutes {
 
 /** The Retry-After of a tenant that has all its streams open, ms. */
 const fullRetryAfterMs = 5_000
+const onePlace = { queue: 0, critical: 0, waiting: 1 }
 
 export function createEventRoutes(options: EventRoutesOptions): EventRoutes {
   const { changes, clock, heartbeatMs = 15_000, backlogMaxBytes = 1_048_576 } = options
-  const { readersMaxOfTenant = 50, readersMax = 500 } = options
+  const { readersMaxOfTenant = 50, readersMax = 500, places } = options
   /** In the order of connection. */
   const readers = new Set<Reader>()
   /** The number of streams by tenant. */
@@ -104,13 +109,48 @@ export function createEventRoutes(options: EventRoutesOptions): EventRoutes {
     return [...readers].find(({ owner, isEnding }) => owner === most && !isEnding)
   }
 
-  function checkRoom(tenant: string): void {
-    if ((counts.get(tenant) ?? 0) < readersMaxOfTenant) return
-    throw new SluiceError(
+  const full = (): SluiceError =>
+    new SluiceError(
       'REQUEST_LIMIT_EXCEEDED',
       `This tenant has ${readersMaxOfTenant} event streams open already, and may have no more.`,
       { retryAfterMs: fullRetryAfterMs },
     )
+
+  function checkRoom(tenant: string): void {
+    if ((counts.get(tenant) ?? 0) >= readersMaxOfTenant) throw full()
+  }
+
+  /** Takes a place among the streams that all processes have of a tenant; returns the function that gives it back. */
+  async function takePlace(tenant: string, { take }: Pick<RoomState, 'take'>): Promise<() => void> {
+    const bounds = { queueMax: 0, waitingMax: readersMaxOfTenant, bytesMax: 0 }
+    try {
+      const taken = await take(tenant, onePlace, bounds)
+      if ('giveBack' in taken) return taken.giveBack
+    } catch (error) {
+      if (!isStateAway(error)) throw error
+      // Nobody can count them together: what this process has is bounded all the same.
+      checkRoom(tenant)
+      return () => {}
+    }
+    throw full()
+  }
+
+  function openReader(request: FastifyRequest, reply: FastifyReply, giveBack: () => void): void {
+    const { tenant, notification, recipient } = request.query as EventsQuery
+    const { caller } = request
+    const asOperator = mayRead(caller) && caller.asTenant !== true
+    const response = openEventStream(request, reply, () => {
+      remove(reader)
+      giveBack()
+    })
+    const reader = new Reader({
+      response,
+      owner: caller.tenant,
+      wanted: { tenant: asOperator ? tenant : caller.tenant, notification, recipient },
+      backlogMaxBytes,
+    })
+    add(reader)
+    void watch().then(() => reader.send(': connected\n\n'))
   }
 
   const route: Route = {
@@ -131,20 +171,17 @@ export function createEventRoutes(options: EventRoutesOptions): EventRoutes {
       },
     },
     handle(request, reply) {
-      const { tenant, notification, recipient } = request.query as EventsQuery
-      const { caller } = request
-      const asOperator = mayRead(caller) && caller.asTenant !== true
-      checkRoom(caller.tenant)
-      const response = openEventStream(request, reply, () => remove(reader))
-      const reader = new Reader({
-        response,
-        owner: caller.tenant,
-        wanted: { tenant: asOperator ? tenant : caller.tenant, notification, recipient },
-        backlogMaxBytes,
+      const { tenant } = request.caller
+      if (places === undefined) {
+        checkRoom(tenant)
+        openReader(request, reply, () => {})
+        return reply
+      }
+      return takePlace(tenant, places).then((giveBack) => {
+        if (!reply.raw.destroyed) return openReader(request, reply, giveBack)
+        giveBack()
+        reply.hijack()
       })
-      add(reader)
-      void watch().then(() => reader.send(': connected\n\n'))
-      return reply
     },
   }
 

@@ -1,6 +1,6 @@
 /**
- * The number of a tenant's WebSocket connections over all processes: a room in Redis, in which a connection takes one
- * place. What Redis has lost is filled with what each process says of its own connections.
+ * The number of a tenant's WebSocket connections, or of its event streams, over all processes: a room in Redis, in which
+ * a connection takes one place. What Redis has lost is filled with what each process says of its own connections.
  */
 import type { Peers } from '../../../ports/fleet.ts'
 import { unavailable } from './redis-answers.ts'
@@ -8,20 +8,26 @@ import { createRedisRoom, type RedisRoom, type RedisRoomOptions } from './redis-
 
 export interface RedisConnectionsOptions extends Omit<RedisRoomOptions, 'record' | 'name'> {
   readonly peers: Pick<Peers, 'ask' | 'answer'>
+  /** Which connections are counted. @defaultValue 'sockets' */
+  readonly name?: 'sockets' | 'streams'
 }
 
-const topic = 'connections'
-
-export function createRedisConnections({ peers, ...options }: RedisConnectionsOptions): RedisRoom {
+export function createRedisConnections({
+  peers,
+  name = 'sockets',
+  ...options
+}: RedisConnectionsOptions): RedisRoom {
+  // An earlier version answers for its WebSockets by this name.
+  const topic = name === 'sockets' ? 'connections' : name
   const room = createRedisRoom({
     ...options,
-    name: 'sockets',
+    name,
     record: {
       // No commit compares it.
       nextRoomGeneration: async () => 1,
       async tallies(tenant) {
         const { answers, silent } = await peers.ask(topic, tenant)
-        if (silent.length > 0) throw unavailable(`the connections of ${tenant}`, 'a process does not answer')
+        if (silent.length > 0) throw unavailable(`the ${name} of ${tenant}`, 'a process does not answer')
         return Array.from(answers, ([member, waiting]) => ({
           member,
           queue: 0,

@@ -6,7 +6,7 @@ import { limit, type RestoredEntry } from '@sluice/limits'
 import { needs } from '../../../../../../scripts/services/needs.ts'
 import { createSystemClock } from '../../../../src/adapters/clock.ts'
 import { createRedisConnections } from '../../../../src/adapters/state/redis/redis-connections.ts'
-import { createRedisPublishRate } from '../../../../src/adapters/state/redis/redis-publish-rate.ts'
+import { createRedisTenantRate } from '../../../../src/adapters/state/redis/redis-tenant-rate.ts'
 import type { PeerAnswers, Peers } from '../../../../src/ports/fleet.ts'
 import { newPrefix, openAdmin, openRedis } from './open.ts'
 
@@ -111,7 +111,8 @@ describe('published messages of a tenant over several processes', needs('redis')
       const counted: RestoredEntry[] = []
       const redis = openRedis('redis', { prefix, deadlineMs: 5_000 })
       const onError = (what: string, error: unknown): void => assert.fail(`${what}: ${error}`)
-      const take = createRedisPublishRate({
+      const take = createRedisTenantRate({
+        name: 'websocket',
         redis,
         peers: talk.join(member),
         clock,

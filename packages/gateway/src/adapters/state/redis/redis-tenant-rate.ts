@@ -1,6 +1,7 @@
 /**
- * The rate of a tenant's published WebSocket messages over all processes, by the windows of `@sluice/limits` in Redis. A
- * count that Redis has lost is filled with what each process still knows of its own messages.
+ * A rate of each tenant over all processes, by the windows of `@sluice/limits` in Redis: of what its WebSocket clients
+ * publish, or of its requests that send nothing. A count that Redis has lost is filled with what each process still knows
+ * of its own.
  */
 import type { Limit, RestoredEntry } from '@sluice/limits'
 import type { Peers } from '../../../ports/fleet.ts'
@@ -9,7 +10,9 @@ import { createLimitCalls } from './limit-calls.ts'
 import { unavailable } from './redis-answers.ts'
 import type { RedisState } from './redis-state.ts'
 
-export interface RedisPublishRateOptions {
+export interface RedisTenantRateOptions {
+  /** The name of the units that are counted, as no other rate of tenants has it. */
+  readonly name: 'websocket' | 'reads' | 'writes'
   readonly redis: RedisState
   readonly peers: Pick<Peers, 'ask' | 'answer'>
   readonly clock: Pick<Clock, 'now' | 'monotonic'>
@@ -17,23 +20,23 @@ export interface RedisPublishRateOptions {
   readonly member: string
   /** Each window is kept this much longer, ms. */
   readonly marginMs: number
-  /** The messages of this process that the windows of a tenant still count. */
+  /** The units of this process that the windows of a tenant still count. */
   readonly counted: (tenant: string) => readonly RestoredEntry[]
   readonly onError: (what: string, error: unknown) => void
 }
 
-interface TakenMessages {
+interface TakenUnits {
   readonly taken: number
   readonly waitMs: number
 }
 
-/** Takes as many of the messages as the windows admit; one question of a tenant at a time. Rejects with STATE_UNAVAILABLE. */
-export type PublishRate = (tenant: string, rules: readonly Limit[], count: number) => Promise<TakenMessages>
+/** Takes as many of the units as the windows admit; one question of a tenant at a time. Rejects with STATE_UNAVAILABLE. */
+export type TenantRate = (tenant: string, rules: readonly Limit[], count: number) => Promise<TakenUnits>
 
-const topic = 'counted'
-
-export function createRedisPublishRate(options: RedisPublishRateOptions): PublishRate {
-  const { redis, peers, clock, member, marginMs, counted, onError } = options
+export function createRedisTenantRate(options: RedisTenantRateOptions): TenantRate {
+  const { name, redis, peers, clock, member, marginMs, counted, onError } = options
+  // An earlier version answers for what is published by this name.
+  const topic = name === 'websocket' ? 'counted' : `counted:${name}`
 
   /** Questions under way: they may have been granted. At most one of each tenant. */
   const underWay = new Map<string, Pick<RestoredEntry, 'id' | 'streams' | 'weight'>>()
@@ -42,8 +45,8 @@ export function createRedisPublishRate(options: RedisPublishRateOptions): Publis
   const ownOf = (tenant: string): readonly RestoredEntry[] =>
     counted(tenant).map((entry) => ({ ...entry, id: `${member}:${entry.id}` }))
 
-  peers.answer(topic, (name) => {
-    const tenant = name as string
+  peers.answer(topic, (question) => {
+    const tenant = question as string
     const asked = underWay.get(tenant)
     const at = Math.ceil(clock.now())
     return [...ownOf(tenant), ...(asked === undefined ? [] : [{ ...asked, at, fired: true }])]
@@ -56,7 +59,7 @@ export function createRedisPublishRate(options: RedisPublishRateOptions): Publis
     marginMs,
     async recover({ tenant }) {
       const { answers, silent } = await peers.ask(topic, tenant)
-      if (silent.length > 0) throw unavailable(`the rate of ${tenant}`, 'a process does not answer')
+      if (silent.length > 0) throw unavailable(`the rate of ${tenant} (${name})`, 'a process does not answer')
       const others = [...answers.values()] as readonly (readonly RestoredEntry[])[]
       return { entries: [ownOf(tenant), ...others].flat(), fingerprints: [], waitlist: [] }
     },
@@ -68,7 +71,7 @@ export function createRedisPublishRate(options: RedisPublishRateOptions): Publis
 
   return async (tenant, rules, count) => {
     // Keys of recipients have a slash.
-    const subject = { key: `websocket:${Buffer.from(tenant).toString('base64url')}`, tenant }
+    const subject = { key: `${name}:${Buffer.from(tenant).toString('base64url')}`, tenant }
     const ask = async (weight: number) => {
       serial += 1
       const asked = { id: `${member}:asked:${serial}`, streams: rules.map(({ stream }) => stream), weight }
@@ -86,12 +89,18 @@ export function createRedisPublishRate(options: RedisPublishRateOptions): Publis
         })
       }
     }
-    const whole = await ask(count)
-    if (whole.allowed) return { taken: count, waitMs: 0 }
-    const left = Math.min(...whole.rules.map(({ remaining }) => remaining))
-    // Other processes may have taken meanwhile what was left.
-    const part = left > 0 ? await ask(left) : whole
-    const freesAt = Math.max(...part.rules.map((row) => row.freesAt))
-    return { taken: part !== whole && part.allowed ? left : 0, waitMs: Math.max(1, freesAt - clock.now()) }
+    let asked = count
+    let answer = await ask(asked)
+    while (!answer.allowed) {
+      const left = Math.min(...answer.rules.map(({ remaining }) => remaining))
+      if (left <= 0 || left >= asked) break
+      // Other processes may take meanwhile what is left: it is asked for until somebody has it.
+      asked = left
+      answer = await ask(asked)
+    }
+    const taken = answer.allowed ? asked : 0
+    if (taken === count) return { taken, waitMs: 0 }
+    const freesAt = Math.max(...answer.rules.map((row) => row.freesAt))
+    return { taken, waitMs: Math.max(1, freesAt - clock.now()) }
   }
 }
