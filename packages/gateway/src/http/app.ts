@@ -23,6 +23,7 @@ import { createPipelines, isExcused, isFollowed } from './pipelines.ts'
 import { asSluiceError, refuseSocket, sendProblem, unsupportedMediaType } from './problem.ts'
 import { requestIdOf } from './request-id.ts'
 import { noteArrival, observeRequests } from './request-observer.ts'
+import { createSilentConnections } from './silent-connections.ts'
 import { refuseEncoded, refuseRepeated } from './single-headers.ts'
 import { isWebSocketUpgrade } from './websocket/request.ts'
 
@@ -103,7 +104,11 @@ export function createApp(options: AppOptions): FastifyInstance {
     }
   })
   const bodies = createBodyParser()
-  app.addHook('preClose', async () => config.pacer?.close())
+  const silent = createSilentConnections(app.server)
+  app.addHook('preClose', async () => {
+    silent.end()
+    config.pacer?.close()
+  })
   app.addHook('onClose', () => bodies.close())
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(

@@ -322,6 +322,17 @@ test('a graceful shutdown answers arrived requests and refuses new ones', {
   await closed
 })
 
+test('a graceful shutdown does not wait for a connection on which nothing was sent', {
+  timeout: 60_000,
+}, async () => {
+  const own = await startStub({ drainMs: 30_000 })
+  const silent = await open(own)
+  const begunAt = performance.now()
+  await Promise.all([own.close(), rest(silent)])
+  const tookMs = performance.now() - begunAt
+  assert.ok(tookMs < 10_000, `${tookMs} ms`)
+})
+
 test('a request that does not end is cut at the deadline of the graceful shutdown', async () => {
   const own = await startStub({ drainMs: 100 })
   own.before = () => new Promise(() => {})
