@@ -178,15 +178,23 @@ function checkRoles(written: string | undefined): void {
 const endingMsMax = 1_000
 const endingShare = 0.2
 
+/** Returns that the store did not answer the last word of this process: the next start takes it for one that was killed. */
+function whereAway(error: unknown): SluiceError {
+  if (error instanceof SluiceError && error.code === 'STORE_UNAVAILABLE') return error
+  throw error
+}
+
 async function drain(stopped: Promise<void>, drainMs: number, stopping: Stopping, io: Io): Promise<number> {
   const over = Promise.withResolvers<'time'>()
   const timer = setTimeout(() => over.resolve('time'), drainMs - Math.min(endingMsMax, drainMs * endingShare))
   const how = await Promise.race([
-    stopped.then(() => 'drained' as const),
+    stopped.then(() => 'drained' as const, whereAway),
     over.promise,
     stopping.requestedAgain.then(() => 'again' as const),
   ])
   clearTimeout(timer)
+  if (how instanceof SluiceError)
+    io.err(`sluice: ${how.message} What was accepted is on record, and is found again at the next start`)
   if (how === 'again') io.err('sluice: stopped at once; what was in flight is found again at the next start')
   if (how === 'time')
     io.err(

@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { needs } from '../../../../../scripts/services/needs.ts'
 import { createSite, type Site } from '../../child.ts'
 import { dropSchemas, schemaUrl } from './database.ts'
+import { startProxy } from './proxy.ts'
 import { sluice } from './sluice.ts'
 
 const content = { subject: 'Hello', text: 'Hello' }
@@ -56,6 +57,28 @@ describe('a gateway over PostgreSQL', needs('postgres'), () => {
     assert.equal((await ended(site, later.notificationId)).status, 'delivered')
     const { text } = await site.call('GET', '/metrics')
     assert.match(text, /^sluice_notifications_unaccounted 0$/m)
+  })
+
+  test('drains with exit code 0 while the server is away, and loses nothing', async (t) => {
+    const url = schemaUrl('away_at_end')
+    const proxy = await startProxy(url)
+    t.after(() => proxy.close())
+    const site = await createSite(t, { config: { store: proxy.url } })
+    await site.start()
+    const sendAt = new Date(Date.now() + 1_000).toISOString()
+    const sent = await site.call('POST', '/api/v1/notifications', {
+      ...{ recipient: ada, channel: 'email', content, sendAt },
+    })
+    // It answers requests before everything of it has started.
+    while (!site.log().includes('listens on')) await sleep(20)
+    proxy.leadTo('postgres://127.0.0.1:1/nowhere')
+    proxy.cutAll()
+    assert.equal((await site.terminate()).code, 0)
+    assert.match(site.log(), /cannot be reached\. What was accepted is on record/)
+    proxy.leadTo(url)
+    await site.start()
+    const { status } = await ended(site, sent.json<{ notificationId: string }>().notificationId)
+    assert.equal(status, 'delivered')
   })
 
   test('ends with exit code 2 where another gateway serves the schema', async (t) => {
