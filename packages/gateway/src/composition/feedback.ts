@@ -92,6 +92,7 @@ export function createFeedbackParts(
     accounts,
     feedback,
     clock,
+    peers: fleet?.state.peers,
     onRefused: ({ channel, account, form }, reason) =>
       lines.take(`${channel}/${account} ${reason}`, (suppressedLines) =>
         log.warn({

@@ -4,6 +4,7 @@
  */
 import { SluiceError } from '../errors.ts'
 import type { Channel } from '../model.ts'
+import type { Peers } from '../ports/fleet.ts'
 import type { Clock } from '../ports.ts'
 import type { Feedback } from './feedback.ts'
 import { type RefusalReason, refusalReasons, type WebhookCall, type WebhookForm } from './forms/form.ts'
@@ -21,6 +22,8 @@ export interface WebhooksOptions {
   readonly feedback: Pick<Feedback, 'report'>
   readonly clock: Pick<Clock, 'now' | 'aheadMs'>
   readonly onRefused: (account: WebhookAccount, reason: RefusalReason) => void
+  /** Tells the other processes which calls were carried out. @defaultValue there are none */
+  readonly peers?: Pick<Peers, 'tell' | 'listen'> | undefined
 }
 
 export interface Webhooks {
@@ -36,6 +39,10 @@ export interface Webhooks {
   refusals(): Iterable<readonly [form: string, reason: RefusalReason, count: number]>
 }
 
+/** Tokens that are remembered: more calls than these within the age of a signature find old ones forgotten. */
+const tokensMax = 100_000
+const tokenTopic = 'webhook-token'
+
 const details: Readonly<Record<RefusalReason, string>> = {
   signature: 'The call is not authentic: its signature or password does not hold.',
   stale: 'The call is too old.',
@@ -43,10 +50,18 @@ const details: Readonly<Record<RefusalReason, string>> = {
   foreign: 'The call is of a topic that is not configured.',
 }
 
-export function createWebhooks({ accounts, feedback, clock, onRefused }: WebhooksOptions): Webhooks {
+export function createWebhooks({ accounts, feedback, clock, onRefused, peers }: WebhooksOptions): Webhooks {
   const named = (list: readonly WebhookAccount[]) =>
     new Map(list.map((each) => [`${each.channel}/${each.account}`, each]))
   let byName = named(accounts)
+  /** Tokens of calls that were carried out, here or at another process, with the name of their account, in their order. */
+  const tokens = new Set<string>()
+  function remember(token: string): void {
+    tokens.add(token)
+    if (tokens.size > tokensMax) tokens.delete(tokens.values().next().value!)
+  }
+  peers?.listen(tokenTopic, (token) => remember(token as string))
+
   interface Refusals {
     readonly form: string
     readonly reason: RefusalReason
@@ -77,13 +92,19 @@ export function createWebhooks({ accounts, feedback, clock, onRefused }: Webhook
         case 'malformed':
           throw new SluiceError('INVALID_REQUEST', verdict.detail)
         case 'events': {
-          const { reports, accept } = verdict
+          const { reports } = verdict
+          const token = verdict.token === undefined ? undefined : `${channel}/${account} ${verdict.token}`
+          if (token !== undefined && tokens.has(token)) throw refuse(known, 'replayed')
           if (reports.length > 0)
             await feedback.report(
               reports.map((report) => ({ ...report, at: report.at - aheadMs })),
               { channel: known.channel, account },
             )
-          accept?.()
+          // A call that could not be carried out may be repeated.
+          if (token !== undefined) {
+            remember(token)
+            peers?.tell(tokenTopic, token)
+          }
           return reports.length
         }
       }

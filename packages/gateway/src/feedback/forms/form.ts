@@ -14,7 +14,8 @@ export interface WebhookCall {
 }
 
 export type WebhookVerdict =
-  | { readonly kind: 'events'; readonly reports: readonly Report[]; readonly accept?: () => void }
+  /** With a `token` the call is authentic once: whoever repeats it may have another body. */
+  | { readonly kind: 'events'; readonly reports: readonly Report[]; readonly token?: string }
   /** The call is not the provider's own, or it is too old, or was there before. */
   | { readonly kind: 'refused'; readonly reason: RefusalReason }
   /** The call is the provider's, and what it says is not of its form. */

@@ -26,18 +26,8 @@ const types: Readonly<Record<string, Report['type']>> = {
   opened: 'open',
   clicked: 'click',
 }
-/** Tokens that are remembered: more calls than these within the age of a signature find old ones forgotten. */
-const tokensMax = 100_000
 
 export function createMailgunForm(signingKey: string): WebhookForm {
-  /** Tokens of calls that were carried out, in their order. */
-  const tokens = new Set<string>()
-
-  function remember(token: string): void {
-    tokens.add(token)
-    if (tokens.size > tokensMax) tokens.delete(tokens.values().next().value!)
-  }
-
   return (call, now) => {
     const body = jsonOf(call.body.toString('utf8'))
     if (!isRecord(body)) return refused('signature')
@@ -47,10 +37,9 @@ export function createMailgunForm(signingKey: string): WebhookForm {
     const expected = createHmac('sha256', signingKey).update(`${timestamp}${token}`).digest('hex')
     if (!isSameSecret(expected, signature)) return refused('signature')
     if (!isFresh(Number(timestamp) * 1_000, now)) return refused('stale')
-    if (tokens.has(token)) return refused('replayed')
     const event = body['event-data']
     if (!isRecord(event)) return malformed('The body has no event-data.')
-    return { kind: 'events', reports: reportsOf(event, now), accept: () => remember(token) }
+    return { kind: 'events', reports: reportsOf(event, now), token }
   }
 }
 
