@@ -37,6 +37,8 @@ function webhooksOf(store: Store) {
   return { feedback, ...createWebhooks({ accounts, feedback, clock, onRefused: () => {} }) }
 }
 
+after(dropSchemas)
+
 test(
   'a complaint whose webhook reaches two gateways at once counts once, and opts out once',
   needs('postgres'),
@@ -44,7 +46,6 @@ test(
     const url = schemaUrl('webhook of two')
     const fleets = await Promise.all([joinAt(url, clock), joinAt(url, clock)])
     const gateways = fleets.map(({ store }) => webhooksOf(store))
-    after(dropSchemas)
     t.after(async () => {
       for (const { feedback } of gateways) await feedback.stop()
       for (const { store, members } of fleets) {
