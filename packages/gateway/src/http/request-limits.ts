@@ -112,6 +112,8 @@ export function createRequestLimits({
       if (together.length === 0) break
       const limits = rulesOf(kind, windows)
       const given = await takeShared!(kind, tenant, limits, together.length).catch(() => undefined)
+      // Nobody else waits for an answer that may not come either: a flood would wait ever longer.
+      if (given === undefined) together.push(...waiting.get(subject)!.splice(0))
       if (given !== undefined && given.taken > 0) {
         serial += 1
         sync.force(subject, String(serial), limits, { weight: given.taken })
