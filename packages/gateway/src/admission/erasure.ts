@@ -1,11 +1,12 @@
 /**
  * Erases a recipient: waiting notifications are cancelled, and stored ones keep counting in the limits without recipient
  * or content. A send attempt in flight cannot be cancelled; the erasure waits for its end. An erasure interrupted by a
- * crash starts again with the process, so that no recipient stays erased in part.
+ * crash is completed by the next process that starts, or by one that hears of the death, so that no recipient stays
+ * erased in part. It is begun once: what is saved of a recipient behind its beginning is of one who came back.
  */
 
 import { SluiceError } from '../errors.ts'
-import type { Notifier } from '../ports/fleet.ts'
+import type { Members, Notifier } from '../ports/fleet.ts'
 import type { Clock, Store } from '../ports.ts'
 import type { Contents } from '../stages.ts'
 import type { RecipientCache } from './recipient-cache.ts'
@@ -19,6 +20,7 @@ export interface ErasureOptions {
   /** Makes background batches read their remaining work again. */
   readonly rereadJobs: () => Promise<void>
   readonly notifier: Pick<Notifier, 'tell'>
+  readonly members: Pick<Members, 'onDeath'>
   readonly clock: Clock
   readonly onError: (what: string, error: unknown) => void
 }
@@ -26,10 +28,13 @@ export interface ErasureOptions {
 export interface Erasure {
   /** Throws STORE_UNAVAILABLE where a send attempt takes long to end: then the erasure goes on in the background. */
   erase(tenant: string, recipient: string): Promise<void>
-  /** Resumes the erasures that an earlier process began. */
+  /** Completes the erasures that earlier processes began, and from now on those of processes that die. */
   start(): Promise<void>
   stop(): void
 }
+
+/** The first step that an erasure has yet to do. */
+type Step = 'begin' | 'complete'
 
 /** How long a request waits for send attempts in flight: longer than a call to a provider usually takes (15 s). */
 const waitMsMax = 20_000
@@ -38,8 +43,9 @@ const pollMs = 50
 const retryMs = 30_000
 
 export function createErasure(options: ErasureOptions): Erasure {
-  const { store, recipients, contents, cancel, rereadJobs, notifier, clock, onError } = options
+  const { store, recipients, contents, cancel, rereadJobs, notifier, members, clock, onError } = options
   let stopped = false
+  let deaf = (): void => {}
 
   /** Cancels a notification; false where a send attempt is in flight. */
   async function isCancelled(tenant: string, id: string): Promise<boolean> {
@@ -54,11 +60,14 @@ export function createErasure(options: ErasureOptions): Erasure {
 
   const pause = (): Promise<void> => new Promise((resolve) => clock.at(clock.now() + pollMs, resolve))
 
-  async function eraseNow(tenant: string, recipient: string): Promise<void> {
+  async function begin(tenant: string, recipient: string): Promise<void> {
     await store.beginErasure(tenant, recipient)
     recipients.forget(tenant, recipient)
     notifier.tell({ topic: 'recipient', tenant, recipient })
     await rereadJobs()
+  }
+
+  async function complete(tenant: string, recipient: string): Promise<void> {
     const begun = clock.now()
     while (!stopped) {
       const result = await store.erase(tenant, recipient)
@@ -80,29 +89,40 @@ export function createErasure(options: ErasureOptions): Erasure {
     )
   }
 
-  function retryLater(tenant: string, recipient: string, error: unknown): void {
-    if (stopped) return
-    onError('erase a person', error)
-    clock.at(clock.now() + retryMs, () => {
-      if (!stopped) eraseNow(tenant, recipient).catch((next) => retryLater(tenant, recipient, next))
-    })
+  /** Runs a step of an erasure, and the rest; a failure is tried again later. */
+  async function from(step: Step, tenant: string, recipient: string): Promise<void> {
+    let left = step
+    try {
+      if (left === 'begin') await begin(tenant, recipient)
+      left = 'complete'
+      await complete(tenant, recipient)
+    } catch (error) {
+      if (!stopped) {
+        onError('erase a person', error)
+        clock.at(clock.now() + retryMs, () => {
+          if (!stopped) from(left, tenant, recipient).catch(() => {})
+        })
+      }
+      throw error
+    }
+  }
+
+  async function resume(): Promise<void> {
+    for (const { tenant, recipient } of await store.erasures())
+      from('complete', tenant, recipient).catch(() => {})
   }
 
   return {
-    async erase(tenant, recipient) {
-      try {
-        await eraseNow(tenant, recipient)
-      } catch (error) {
-        retryLater(tenant, recipient, error)
-        throw error
-      }
-    },
+    erase: (tenant, recipient) => from('begin', tenant, recipient),
     async start() {
-      for (const { tenant, recipient } of await store.erasures())
-        eraseNow(tenant, recipient).catch((error) => retryLater(tenant, recipient, error))
+      deaf = members.onDeath(() => {
+        resume().catch((error) => onError('look for erasures of a process that died', error))
+      })
+      await resume()
     },
     stop() {
       stopped = true
+      deaf()
     },
   }
 }

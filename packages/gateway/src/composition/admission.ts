@@ -232,6 +232,7 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
     cancel: gate.cancel,
     rereadJobs: jobs.reread,
     notifier,
+    members,
     clock,
     onError,
   })

@@ -64,6 +64,7 @@ test('erased content is not served from the cache', async () => {
     cancel: () => Promise.resolve(),
     rereadJobs: () => Promise.resolve(),
     notifier: { tell: () => {} },
+    members: { onDeath: () => () => {} },
     clock: createVirtualClock(0),
     onError: assert.ifError,
   })
