@@ -2,7 +2,6 @@
  * The domain model of Sluice: notifications, their states, decisions, digests and jobs. Everything here is data and
  * pure functions over it; the rest of the gateway moves these values about.
  */
-
 import type { Content, ContentRef, DraftedContent, JsonObject } from './content.ts'
 import { shortened, timelineMax } from './timeline.ts'
 
@@ -315,6 +314,8 @@ export interface Job {
   /** The number of recipients that are accepted or refused. */
   readonly taken: number
   readonly refused: readonly Refusal[]
+  /** How often erasures of several processes have renamed a recipient of it: a step that was read before is refused. */
+  readonly renamed?: number
   /** The content that it shares among all recipients; on record as long as the job or a notification refers to it. */
   readonly shared?: ContentRef
   /** The size of its remaining work, without shared content. Absent in records from before sizes were kept. */

@@ -66,6 +66,43 @@ export function erasures(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(ids(collected), joined.applied ? [late.id] : [])
   })
 
+  test('erases a digest that was made of waiting items behind the beginning, and no open one stays', async (store) => {
+    const [closing, empty] = [someDigest({ recipient: 'eve' }), someDigest({ recipient: 'eve', name: 'b' })]
+    const item = someNotification({ to: eve, content, status: 'digesting', digestId: closing.id })
+    const gone = someNotification({ to: eve, content, status: 'digesting', digestId: empty.id })
+    for (const [digest, first] of [
+      [closing, item],
+      [empty, gone],
+    ] as const)
+      await must(store, { digests: [{ kind: 'open', digest }], accept: [first] })
+    await must(store, { moves: [advance(gone, [{ at: epoch, status: 'cancelled' }])] })
+    await store.beginErasure('acme', 'eve')
+    assert.deepEqual(await store.erase('acme', 'eve'), { done: false, open: [item.id] })
+    const made = someNotification({ id: closing.id, to: eve, content, digestId: closing.id })
+    await must(store, {
+      accept: [made],
+      moves: [advance(item, [{ at: epoch, status: 'merged' }])],
+      digests: [{ kind: 'close', digest: closing, left: 0 }],
+    })
+    await must(store, { moves: [settled(made, epoch + 5)] })
+    assert.deepEqual(await store.erase('acme', 'eve'), { done: true })
+    const { to, content: told } = (await store.notification('acme', made.id))!
+    assert.deepEqual([Object.keys(to), told], [['id'], undefined])
+    assert.ok(to.id.startsWith(pseudonymPrefix))
+    assert.deepEqual((await store.list({ tenant: 'acme', recipient: 'eve', limit: 9 })).items, [])
+    assert.equal(await store.openDigest(empty), undefined, 'it would name the recipient until it closes')
+    await agree(store)
+  })
+
+  test('leaves to who comes back what is accepted behind the end', async (store) => {
+    await store.beginErasure('acme', 'eve')
+    assert.deepEqual(await store.erase('acme', 'eve'), { done: true })
+    const back = someNotification({ to: eve, content })
+    await must(store, { accept: [back] })
+    if (store.isVersioned) assert.deepEqual(await store.erase('acme', 'eve'), { done: true })
+    assert.deepEqual(await store.notification('acme', back.id), back)
+  })
+
   test('keeps limit usage and opt-outs of an erased recipient', async (store, context) => {
     const sent = someNotification({ to: eve, content })
     await must(store, { accept: [sent, someNotification({ to: { id: 'bob' } })] })

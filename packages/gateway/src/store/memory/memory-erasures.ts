@@ -5,6 +5,7 @@
 import { isFinal, type Notification, type Recipient } from '../../model.ts'
 import { type ErasureResult, pseudonymPrefix, type StoredAnswer, type StoredRecipient } from '../../ports.ts'
 import type { MemoryCounts } from './memory-counts.ts'
+import type { MemoryDigests } from './memory-digests.ts'
 import type { MemoryFeedback } from './memory-feedback.ts'
 import type { MemoryJobs } from './memory-jobs.ts'
 import { keyOf } from './memory-keys.ts'
@@ -17,6 +18,7 @@ export interface MemoryErasuresParts {
   readonly answers: Map<string, StoredAnswer>
   readonly jobs: MemoryJobs
   readonly counts: MemoryCounts
+  readonly open: Pick<MemoryDigests, 'all' | 'write'>
   readonly feedback: Pick<MemoryFeedback, 'forget'>
   /** Gives a written recipient its version, where several processes have the record. */
   readonly versioned: (recipient: Recipient) => Recipient
@@ -62,7 +64,8 @@ export class MemoryErasures {
   }
 
   end(tenant: string, recipient: string): ErasureResult {
-    const { tenants, byRecipient, answers, counts, feedback } = this.#parts
+    if (!this.#pending.has(keyOf(tenant, recipient))) return { done: true }
+    const { tenants, byRecipient, answers, counts, open: digests, feedback } = this.#parts
     const ofTenant = byRecipient.get(tenant)
     const ids = ofTenant?.get(recipient) ?? []
     const rows = ids.map((id) => tenants.get(tenant)!.get(id)).filter((row) => row !== undefined)
@@ -84,6 +87,8 @@ export class MemoryErasures {
           body: answer.body.replaceAll(JSON.stringify(recipient), JSON.stringify(name)),
         })
     }
+    for (const digest of digests.all())
+      if (digest.tenant === tenant && digest.recipient === recipient) digests.write('close', digest)
     this.#pending.delete(keyOf(tenant, recipient))
     return { done: true }
   }

@@ -17,9 +17,11 @@ export class MemoryJobs {
       const id = write.kind === 'open' ? write.job.id : write.after.id
       const now = this.#jobs.get(id)?.job
       const believed = write.kind === 'open' ? undefined : write.before
-      return now?.status === believed?.status && now?.taken === believed?.taken
-        ? []
-        : [{ kind: 'job', key: id }]
+      const isAsBelieved =
+        now?.status === believed?.status &&
+        now?.taken === believed?.taken &&
+        now?.renamed === believed?.renamed
+      return isAsBelieved ? [] : [{ kind: 'job', key: id }]
     })
   }
 
@@ -41,14 +43,18 @@ export class MemoryJobs {
   /** Renames a recipient and removes all of the recipient's other data. */
   rename(tenant: string, recipient: string, renamed: string): void {
     for (const [id, { job, work }] of this.#jobs) {
-      if (job.tenant !== tenant) continue
+      const named = [
+        ...job.refused.map((each) => each.recipient),
+        ...(work?.recipients ?? []).map((each) => each.id),
+      ]
+      if (job.tenant !== tenant || !named.includes(recipient)) continue
       const refused = job.refused.map((each) =>
         each.recipient === recipient ? { ...each, recipient: renamed, detail: 'erased' } : each,
       )
       const recipients =
         work?.recipients.map((each) => (each.id === recipient ? { id: renamed } : each)) ?? []
       const kept = work === undefined ? {} : { work: { ...work, recipients } }
-      this.#jobs.set(id, { job: { ...job, refused }, ...kept })
+      this.#jobs.set(id, { job: { ...job, refused, renamed: (job.renamed ?? 0) + 1 }, ...kept })
     }
   }
 

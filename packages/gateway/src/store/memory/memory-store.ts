@@ -89,6 +89,7 @@ export class MemoryStore implements Store {
     answers: this.#answers,
     jobs: this.#jobs,
     counts: this.#counts,
+    open: this.#open,
     feedback: this.feedback,
     versioned: (recipient) => this.#versioned(recipient),
   })

@@ -222,7 +222,7 @@ function jobRow(write: JobWrite) {
     body: job,
     pending: pendingOf(job) - (before === undefined ? 0 : pendingOf(before)),
     pending_bytes: pendingBytesOf(job) - (before === undefined ? 0 : pendingBytesOf(before)),
-    ...(before === undefined ? {} : { b_status: before.status, b_taken: before.taken }),
+    ...(before && { b_status: before.status, b_taken: before.taken, b_renamed: before.renamed ?? 0 }),
     ...(write.kind === 'open' ? { work: plainWork(write.work) } : {}),
   }
 }

@@ -48,11 +48,17 @@ export function createErasures({
     name: string,
   ): Promise<void> {
     const named = JSON.stringify(recipient)
-    const jobs = await connection.query<{ id: string; body: Job; work: JobWork | null }>(
-      `SELECT j.id, j.body, k.body AS work FROM job j LEFT JOIN job_work k USING (id)
+    const locked = await connection.query<{ id: string }>(
+      `SELECT j.id FROM job j LEFT JOIN job_work k USING (id)
         WHERE j.tenant = $1 AND (position($2 IN j.body::text) > 0 OR position($2 IN k.body::text) > 0)
         ORDER BY j.id FOR UPDATE OF j`,
       [tenant, named],
+    )
+    if (locked.length === 0) return
+    // Read behind the locks: another erasure may have written the work while this one waited for it.
+    const jobs = await connection.query<{ id: string; body: Job; work: JobWork | null }>(
+      'SELECT id, j.body, k.body AS work FROM job j LEFT JOIN job_work k USING (id) WHERE id = ANY($1)',
+      [locked.map(({ id }) => id)],
     )
     for (const { id, body, work } of jobs) {
       const refused = body.refused.map((each) =>
@@ -60,7 +66,7 @@ export function createErasures({
       )
       await connection.query('UPDATE job SET body = $2 WHERE id = $1', [
         id,
-        JSON.stringify({ ...body, refused }),
+        JSON.stringify({ ...body, refused, renamed: (body.renamed ?? 0) + 1 }),
       ])
       if (work === null) continue
       const recipients = work.recipients.map((each) => (each.id === recipient ? { id: name } : each))
@@ -95,6 +101,22 @@ export function createErasures({
       return rows.length === eraseSlice
     })
 
+  /**
+   * Removes digests without items, which would name the recipient until they close. One that an item joins meanwhile
+   * stays: the lock waits for that, and the statement behind it sees the item.
+   */
+  async function forgetDigests(connection: Db, tenant: string, recipient: string): Promise<void> {
+    const digests = await connection.query<{ id: string }>(
+      'SELECT id FROM digest WHERE tenant = $1 AND recipient = $2 ORDER BY id FOR UPDATE',
+      [tenant, recipient],
+    )
+    if (digests.length === 0) return
+    await connection.query(
+      'DELETE FROM digest d WHERE id = ANY($1) AND NOT EXISTS (SELECT FROM live l WHERE l.digest = d.id)',
+      [digests.map(({ id }) => id)],
+    )
+  }
+
   return {
     beginErasure: (tenant, recipient) =>
       transaction(async (connection) => {
@@ -120,13 +142,17 @@ export function createErasures({
 
     async erase(tenant, recipient) {
       const name = pseudonymOf(tenant, recipient)
-      const open = await writer.task((connection) =>
-        connection.query<{ id: string }>('SELECT id FROM live WHERE tenant = $1 AND recipient = $2', [
-          tenant,
-          recipient,
-        ]),
+      // In one statement: a digest of what waited is accepted behind the beginning, and either it is seen here, or its
+      // items are. Another process may have ended the erasure; then what waits is of a recipient who came back.
+      const [looked] = await writer.task((connection) =>
+        connection.query<{ until: number; open: string[] }>(
+          `UPDATE erasure SET until = nextval('acceptance') WHERE tenant = $1 AND recipient = $2
+            RETURNING until, ARRAY(SELECT id FROM live WHERE tenant = $1 AND recipient = $2) AS open`,
+          [tenant, recipient],
+        ),
       )
-      if (open.length > 0) return { done: false, open: open.map(({ id }) => id) }
+      if (looked === undefined) return { done: true }
+      if (looked.open.length > 0) return { done: false, open: looked.open }
       while (await eraseSome(tenant, recipient, name));
       await transaction(async (connection) => {
         const [from, to] = [JSON.stringify(recipient), JSON.stringify(name)]
@@ -143,9 +169,12 @@ export function createErasures({
           const erasure = textOf([erasureRecord(tenant, recipient, clock.now())])
           await connection.query(writeOutbox, outboxValues(joinedText([erasure])))
         }
-        await connection.query('DELETE FROM erasure WHERE tenant = $1 AND recipient = $2', [
+        await forgetDigests(connection, tenant, recipient)
+        // Another process that erases the same recipient has looked since: it ends the erasure.
+        await connection.query('DELETE FROM erasure WHERE tenant = $1 AND recipient = $2 AND until = $3', [
           tenant,
           recipient,
+          looked.until,
         ])
       })
       return { done: true }

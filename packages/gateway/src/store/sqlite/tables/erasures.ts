@@ -63,6 +63,7 @@ export function prepareErasures(parts: ErasuresParts): Erasures {
   const mark = db.prepare(`INSERT OR REPLACE INTO meta VALUES ('${erasedName}', 1)`)
   const bound = db.prepare(`UPDATE erasures SET until_seq = coalesce(until_seq, ?)
     WHERE tenant = ? AND recipient = ? RETURNING until_seq AS until`)
+  const unbind = db.prepare('UPDATE erasures SET until_seq = NULL WHERE tenant = ? AND recipient = ?')
   const newest = db.prepare('SELECT coalesce(max(seq), 0) AS seq FROM notifications')
   const remove = db.prepare('DELETE FROM erasures WHERE tenant = ? AND recipient = ?')
   // A digest that an item joined while the erasure went on stays: nothing else would bring that item to an end.
@@ -122,7 +123,11 @@ export function prepareErasures(parts: ErasuresParts): Erasures {
       if (until === undefined || found === undefined) return { more: false }
       const names = [...found, tenant, recipient, Number(until)] as const
       const waiting = open.all(...names, openMax)
-      if (waiting.length > 0) return { open: waiting.map(({ id }) => id as string) }
+      if (waiting.length > 0) {
+        // A digest that is made of them is accepted behind all that is on record now.
+        unbind.run(tenant, recipient)
+        return { open: waiting.map(({ id }) => id as string) }
+      }
       const rows = ended.all(...names, max) as unknown as readonly Row[]
       for (const row of rows) eraseRow(row, erased)
       return { more: rows.length === max }

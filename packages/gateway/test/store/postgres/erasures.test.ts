@@ -1,0 +1,70 @@
+/** Erasures by two processes over one record: of recipients that a batch has yet to reach, and of the same recipient. */
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import { needs } from '../../../../../scripts/services/needs.ts'
+import { createSystemClock } from '../../../src/adapters/clock.ts'
+import { someJob, someNotification } from '../../../src/conformance/store/sample.ts'
+import { must } from '../../../src/conformance/store/suite.ts'
+import { pseudonymPrefix, type Store } from '../../../src/ports.ts'
+import { dropSchemas, joinAt, schemaUrl } from './database.ts'
+
+const message = { channel: 'email', category: 'news', priority: 'normal' } as const
+const people = Array.from({ length: 12 }, (_, n) => ({ id: `p${n}`, email: `p${n}@example.com` }))
+
+describe('two processes that erase', needs('postgres'), () => {
+  after(dropSchemas)
+
+  async function two(name: string, run: (a: Store, b: Store) => Promise<void>): Promise<void> {
+    const url = schemaUrl(name)
+    const join = () => joinAt(url, createSystemClock(), { beatMs: 2_000 })
+    const [a, b] = [await join(), await join()]
+    try {
+      await run(a.store, b.store)
+    } finally {
+      for (const { members, store } of [a, b]) {
+        await members.close()
+        await store.close()
+      }
+    }
+  }
+
+  test('take all their recipients out of the remaining work of a batch', () =>
+    two('work', async (a, b) => {
+      const job = someJob({ total: people.length })
+      await must(a, { jobs: [{ kind: 'open', job, work: { message, recipients: people } }] })
+      await Promise.all(people.map(({ id }, n) => (n % 2 === 0 ? a : b).beginErasure('acme', id)))
+      const { recipients } = (await a.jobWork(job))!
+      assert.deepEqual(
+        recipients.filter(({ id }) => !id.startsWith(pseudonymPrefix)),
+        [],
+      )
+    }))
+
+  test('refuse a step of a batch that was read before one of its recipients was erased', () =>
+    two('step', async (a, b) => {
+      const job = someJob({ total: people.length })
+      await must(a, { jobs: [{ kind: 'open', job, work: { message, recipients: people } }] })
+      const before = (await a.job('acme', job.id))!
+      await b.beginErasure('acme', 'p0')
+      assert.deepEqual(await b.erase('acme', 'p0'), { done: true })
+      const accepted = someNotification({ to: people[0]!, job: job.id })
+      const step = (of: typeof job) => ({ kind: 'move', before: of, after: { ...of, taken: 1 } }) as const
+      const refused = await a.commit({ accept: [accepted], jobs: [step(before)] })
+      assert.deepEqual(refused, { applied: false, conflicts: [{ kind: 'job', key: job.id }] })
+      await must(a, {
+        accept: [someNotification({ job: job.id })],
+        jobs: [step((await a.job('acme', job.id))!)],
+      })
+    }))
+
+  test('end one erasure of a recipient, and what was accepted behind it stays', () =>
+    two('same', async (a, b) => {
+      await a.beginErasure('acme', 'eve')
+      assert.deepEqual(await a.erase('acme', 'eve'), { done: true })
+      const back = someNotification({ to: { id: 'eve' } })
+      await must(a, { accept: [back] })
+      assert.deepEqual(await b.erase('acme', 'eve'), { done: true }, 'another process has ended it')
+      assert.deepEqual(await b.notification('acme', back.id), back)
+      assert.deepEqual(await b.erasures(), [])
+    }))
+})
