@@ -19,7 +19,7 @@ import type { Ledger, RecipientLimiter } from '../stages.ts'
 import { lateMsMax } from './accounts/counted-lease.ts'
 import type { Completer, SettledListener } from './completer.ts'
 import type { Deadline } from './deadline.ts'
-import type { EndpointPlace } from './endpoints.ts'
+import type { EndpointPlace, EndpointWait } from './endpoints.ts'
 import type { InFlightCounter } from './in-flight-counter.ts'
 import type { InFlightSend, InFlightSends } from './in-flight-sends.ts'
 import { countAnew, countSuspect } from './late-count.ts'
@@ -74,6 +74,7 @@ export type AttemptState = 'leased' | 'begun' | 'fired' | 'sent' | 'settled' | '
 
 export class Attempt implements SettledListener, InFlightSend {
   readonly notification: Notification
+  lease: Lease
   recipient: Recipient | null = null
   /** The whole content; absent if it is gone from the record, and after the message was composed. */
   payload: Payload | undefined
@@ -86,7 +87,6 @@ export class Attempt implements SettledListener, InFlightSend {
   /** The result of its call; absent where no call was made. */
   move: Move | undefined
   readonly #context: AttemptContext
-  #lease: Lease
   #state: AttemptState = 'leased'
   #deadline: Deadline | undefined
   /** True from the call until its last byte is on the socket and counted, where the provider reports that. */
@@ -103,11 +103,7 @@ export class Attempt implements SettledListener, InFlightSend {
   constructor(context: AttemptContext, notification: Notification, lease: Lease) {
     this.#context = context
     this.notification = notification
-    this.#lease = lease
-  }
-
-  get lease(): Lease {
-    return this.#lease
+    this.lease = lease
   }
 
   get state(): AttemptState {
@@ -122,6 +118,11 @@ export class Attempt implements SettledListener, InFlightSend {
   /** Events in memory that are not yet on record: it was queued, it was handed over. */
   get events(): readonly TimelineEvent[] {
     return this.#context.ledger.live(this.notification.id)?.events ?? []
+  }
+
+  /** Leaves the account that has just failed it for another one; returns until when it waits for that. */
+  suit(): EndpointWait | undefined {
+    return this.#context.retries.suit(this.#context.route, this, this.#context.clock.now())
   }
 
   /** Records that it has the right to send: from now on the notification is neither cancelled nor expired. */
@@ -150,18 +151,17 @@ export class Attempt implements SettledListener, InFlightSend {
   release(): void {
     if (this.#state === 'sent' || this.#state === 'settled' || this.#state === 'released') return
     this.withdraw()
-    this.#lease.undo()
+    this.lease.undo()
     this.#finish('released')
   }
 
   /** Renders the message and hands it to the provider. The result goes to the account, the retries and the completer. */
   send(): void {
-    const { route, retries, composer, inFlightSends, deadlineOf } = this.#context
-    this.#lease = retries.suited(route, this.notification, this.#lease, this.firedAt)
+    const { retries, composer, inFlightSends, deadlineOf } = this.#context
+    retries.called(this.notification, this.lease, this.firedAt)
     this.#state = 'sent'
-    const { pool, account } = this.#lease
-    const { provider } = pool
-    const tells = provider.tellsWritten === true
+    const { pool, account } = this.lease
+    const tells = pool.provider.tellsWritten === true
     this.#isTracked = tells
     if (tells) inFlightSends.add(this)
     let message: Message
@@ -177,7 +177,7 @@ export class Attempt implements SettledListener, InFlightSend {
     const deadline = deadlineOf(pool.timeoutMs)
     this.#deadline = deadline
     try {
-      provider
+      pool.provider
         .send(message, account, deadline.signal, tells ? (part) => this.#written(part) : undefined)
         .then(
           (result) => this.#answered(result),
@@ -202,7 +202,7 @@ export class Attempt implements SettledListener, InFlightSend {
 
   /** Called by the completer when its result is on record or is obsolete. */
   settled(): void {
-    this.#lease.end()
+    this.lease.end()
     this.#finish('settled')
   }
 
@@ -212,7 +212,7 @@ export class Attempt implements SettledListener, InFlightSend {
     const now = clock.now()
     // The provider may take longer to answer an envelope than a right lasts.
     const isOver = (part === 'envelope' || !this.#isUnderWay) && clock.monotonic() > this.#until
-    if (isOver || !inFlightSends.mayLeave(this) || !this.#lease.mayLeave(now)) {
+    if (isOver || !inFlightSends.mayLeave(this) || !this.lease.mayLeave(now)) {
       // An earlier try of the adapter may have been written: then its account has counted a call.
       this.#wasTooLate = this.#writtenAt === undefined
       return false
@@ -222,7 +222,7 @@ export class Attempt implements SettledListener, InFlightSend {
       return true
     }
     this.#writtenAt = now
-    this.#lease.left(now)
+    this.lease.left(now)
     // While the limits are being told, it is not forgotten here.
     if (this.countLate(now) === undefined) this.#stopTracking()
     return true
@@ -235,14 +235,14 @@ export class Attempt implements SettledListener, InFlightSend {
   }
 
   #failed(error: unknown): void {
-    this.#context.onError(`provider ${this.#lease.pool.provider.name}`, error)
+    this.#context.onError(`provider ${this.lease.pool.provider.name}`, error)
     this.#answered({ outcome: 'failed', detail: (error as Error).message })
   }
 
   #answered(answer: SendResult): void {
     const { route, clock, retries, onError } = this.#context
     const { notification } = this
-    const lease = this.#lease
+    const lease = this.lease
     try {
       this.#deadline?.end()
       if (this.#counting === undefined) this.#stopTracking()

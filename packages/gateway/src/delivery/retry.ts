@@ -6,6 +6,7 @@
 
 import type { Notification } from '../model.ts'
 import type { Random, SendResult } from '../ports.ts'
+import type { EndpointWait } from './endpoints.ts'
 import { isRecipientFault, mayCarryElsewhere } from './fault.ts'
 import type { Lease } from './pools/lease.ts'
 import type { Route } from './pools/route.ts'
@@ -20,31 +21,54 @@ export type Retry =
   /** No retry now: the pool's retry budget is spent; the notification returns when there is room. */
   | { readonly kind: 'no_budget' }
 
+/** An attempt that has a lease and makes no call yet. */
+interface SuitedAttempt {
+  readonly notification: Notification
+  lease: Lease
+}
+
 export interface Retries {
   /** Decides the retry of a notification whose call had this result. */
   retryOf(route: Route, notification: Notification, result: SendResult, lease: Lease, now: number): Retry
   /**
-   * Chooses the lease for a notification: not of the account that has just failed it, if there is another. A retry
-   * takes no account's turn.
+   * Exchanges the lease of the account that has just failed the notification for another one's, if there is another.
+   * Returns until when it waits where that one has no place yet: it may have one in a moment, and an account that several
+   * processes call has tokens only a moment after they were wanted.
    */
-  suited(route: Route, notification: Notification, lease: Lease, now: number): Lease
+  suit(route: Route, attempt: SuitedAttempt, now: number): EndpointWait | undefined
+  /** Counts a call that is about to be made: a first one for the budget; a retry takes no account's turn. */
+  called(notification: Notification, lease: Lease, now: number): void
   /** Forgets the notification: it is not retried after all. */
   forget(id: string): void
+}
+
+interface Failed {
+  readonly account: string
+  /** The instant from which it looks for another account. */
+  readonly from: number
+  /** It waits for another account until then. */
+  readonly waitsUntil: number
+  /** The lease of another account, which had it without a turn. */
+  exchanged?: Lease
 }
 
 /**
  * Failed accounts remembered. Beyond it, the oldest entry is dropped, and that retry may meet the same account again.
  */
 const rememberedMax = 10_000
+/** So long a retry waits for another account to have a place, and no shorter than the failed one has asked for, ms. */
+const waitMsMax = 1_000
+/** It looks again soon at first, while a token of the other one that it has asked for is good, and ever more rarely, ms. */
+const lookAgainMs = { first: 10, last: 200 }
 const never: Retry = { kind: 'never' }
 
 export function createRetries({ random }: { readonly random: Pick<Random, 'next'> }): Retries {
   /** Account that has just failed a notification, by notification id: another one should carry the retry. */
-  const failedBy = new Map<string, string>()
+  const failedBy = new Map<string, Failed>()
 
-  function remember(id: string, account: string): void {
+  function remember(id: string, failed: Failed): void {
     failedBy.delete(id)
-    failedBy.set(id, account)
+    failedBy.set(id, failed)
     if (failedBy.size > rememberedMax) failedBy.delete(failedBy.keys().next().value!)
   }
 
@@ -66,27 +90,43 @@ export function createRetries({ random }: { readonly random: Pick<Random, 'next'
       const isLate = patience !== undefined && now - triedSince(notification, now) >= patience.forMs
       if (isLate || attempts + 1 >= attemptsMax) return never
       if (!isRecipients && !budget.take(now)) return { kind: 'no_budget' }
-      if (mayCarryElsewhere(result) && route.hasOther(lease, now)) {
-        remember(id, lease.account.id)
-        if (attempts === 0) return { kind: 'elsewhere' }
+      const account = lease.account.id
+      const isElsewhere = mayCarryElsewhere(result) && route.hasOther(lease, now)
+      const retryAfterMs = outcome === 'failed' ? parseRetryAfter(result.retryAfter, now, 0).ms : 0
+      if (isElsewhere && attempts === 0) {
+        remember(id, { account, from: now, waitsUntil: now + Math.max(waitMsMax, retryAfterMs) })
+        return { kind: 'elsewhere' }
       }
       const chance = random.next()
       const waitMs = patience
         ? patientMs(patience, attempts + 1, chance)
         : backoffMs(retry, attempts + 1, chance)
-      const retryAfterMs = outcome === 'failed' ? parseRetryAfter(result.retryAfter, now, 0).ms : 0
-      return { kind: 'later', at: now + Math.max(waitMs, retryAfterMs) }
+      const at = now + Math.max(waitMs, retryAfterMs)
+      if (isElsewhere) remember(id, { account, from: at, waitsUntil: at + waitMsMax })
+      return { kind: 'later', at }
     },
 
-    suited(route, { id, attempts }, lease, now) {
-      if (attempts === 0) {
-        lease.pool.budget.sent(now)
-        return lease
+    suit(route, attempt, now) {
+      const { notification, lease } = attempt
+      const failed = failedBy.get(notification.id)
+      if (failed?.account !== lease.account.id) return undefined
+      const other = route.exchange(lease, now)
+      if (other !== lease) {
+        lease.pool.keepTurn(lease)
+        failed.exchanged = other
+        attempt.lease = other
+        return undefined
       }
-      const failed = failedBy.get(id)
+      if (now >= failed.waitsUntil || !route.hasOther(lease, now)) return undefined
+      const { first, last } = lookAgainMs
+      const waitMs = Math.min(last, Math.max(first, (now - failed.from) / 4))
+      return { goes: false, origin: failed.account, at: Math.min(failed.waitsUntil, now + waitMs) }
+    },
+
+    called({ id, attempts }, lease, now) {
+      if (attempts === 0) lease.pool.budget.sent(now)
+      else if (failedBy.get(id)?.exchanged !== lease) lease.pool.keepTurn(lease)
       failedBy.delete(id)
-      lease.pool.keepTurn(lease)
-      return failed === lease.account.id ? route.exchange(lease, now) : lease
     },
 
     forget: (id) => failedBy.delete(id),

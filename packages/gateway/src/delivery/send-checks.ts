@@ -30,7 +30,7 @@ export interface CheckedBatch {
   /** Attempts that may be sent if the limits admit them. */
   readonly ready: Attempt[]
   readonly ended: { readonly attempt: Attempt; readonly move: Move }[]
-  /** Attempts whose endpoint must be waited for in memory: for a while, or until a call to it ends. */
+  /** Attempts that wait in memory for another account, or their endpoint: for a while, or until a call to it ends. */
   readonly waiting: { readonly attempt: Attempt; readonly wait: EndpointWait }[]
   /** Attempts for which this batch has no room. */
   readonly left: Attempt[]
@@ -146,7 +146,7 @@ export function createSendChecks(options: SendChecksOptions) {
         continue
       }
       attempt.payload = payload
-      const wait = enterEndpoint(attempt)
+      const wait = attempt.suit() ?? enterEndpoint(attempt)
       if (wait === undefined) {
         sizes.add(notification)
         batch.ready.push(attempt)

@@ -77,14 +77,38 @@ test('a failed account is remembered for one retry, and forgotten with its notif
   const retries = createRetries({ random: { next: () => 0.5 } })
   const notification = (attempts: number) => ({ ...queued('n'), attempts })
   const fail = () => retries.retryOf(route, notification(0), broken, account('a'), start)
-  const carrier = (id: string) => retries.suited(route, notification(1), account(id), start).account.id
+  const carrier = (id: string, isCalled = true) => {
+    const attempt = { notification: notification(1), lease: account(id) }
+    assert.equal(retries.suit(route, attempt, start), undefined)
+    if (isCalled) retries.called(attempt.notification, attempt.lease, start)
+    return attempt.lease.account.id
+  }
   fail()
-  assert.deepEqual([carrier('a'), carrier('a')], ['other', 'a'], 'once')
+  assert.deepEqual([carrier('a', false), carrier('a'), carrier('a')], ['other', 'other', 'a'], 'one call')
   fail()
   assert.equal(carrier('b'), 'b', 'another one already')
   fail()
   retries.forget('n')
   assert.equal(carrier('a'), 'a')
+})
+
+test('a retry waits a second for another account to have a place, or as long as the failed one has asked', async (t) => {
+  for (const [retryAfter, waitMs] of [
+    [undefined, 1_000],
+    ['4', 4_000],
+  ] as const) {
+    const failed: SendResult = { outcome: 'failed', detail: 'away', ...(retryAfter && { retryAfter }) }
+    const options = { rates: ['', '1/10s'], pool: { breaker, retry: { ...retry, attemptsMax: 6 } } }
+    const stage = await stageOf(t, options, (_, account) => (account === 'a' ? failed : delivered))
+    await stage.queue(queued('before'))
+    await stage.runFor(3 * second)
+    await stage.queue(queued('n'))
+    await stage.runFor(60 * second)
+    const calls = stage.calls.filter(({ id }) => id === 'n')
+    assert.equal(calls[0]!.account, 'a', 'the place of the other one is taken')
+    const again = calls[1]!.at - calls[0]!.at
+    assert.ok(again >= waitMs && again <= waitMs + 30, `it is called again after ${again} ms`)
+  }
 })
 
 test('an unknown outcome is retried only if the provider is idempotent', async (t) => {

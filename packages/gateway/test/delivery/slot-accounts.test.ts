@@ -4,8 +4,10 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { defaultBreakerPolicy } from '../../src/delivery/accounts/breaker.ts'
 import { createFleetAccounts } from '../../src/delivery/accounts/fleet-accounts.ts'
 import type { PoolOptions } from '../../src/delivery/pools/pool.ts'
+import { defaultRetryPolicy } from '../../src/delivery/retry-policy.ts'
 import type { AccountSlots } from '../../src/ports/account-slots.ts'
 import type { VirtualClock } from '../../src/simulation/clock.ts'
 import { SharedAccount } from './accounts/slot-account.ts'
@@ -18,12 +20,15 @@ const stateOf =
   (options, policy) =>
     new SharedAccount(options, policy, { clock, answerMs }).join()
 
-/** Accounts of one process of a fleet, whose shared state has one token of each account in each slot. */
-const fleetOf = (clock: VirtualClock): NonNullable<PoolOptions['stateOf']> => {
+/** Accounts of one process of a fleet, whose shared state has one token of each account in each slot that no other took. */
+const fleetOf = (
+  clock: VirtualClock,
+  isTaken: (account: number, slot: number) => boolean = () => false,
+): NonNullable<PoolOptions['stateOf']> => {
   const slotMs = 20
   const grantedIn = new Map<number, number>()
   const grant = (account: number, slot: number): number => {
-    if (grantedIn.get(account) === slot) return 0
+    if (grantedIn.get(account) === slot || isTaken(account, slot)) return 0
     grantedIn.set(account, slot)
     return 1
   }
@@ -75,6 +80,32 @@ test('a critical notification takes the tokens that were asked for it, within tw
   await stage.runFor(10 * second)
   assert.equal(stage.calls.length, 1)
   assert.ok(stage.calls[0]!.at - second <= 40, `it waited ${stage.calls[0]!.at - second} ms`)
+})
+
+test('the first retry goes to the other account, whose token comes later', async (t) => {
+  const away = { outcome: 'failed', retryAfter: '8', detail: 'away' } as const
+  const options: StageOptions = {
+    rates: ['20/s', '20/s'],
+    // Other processes have most tokens of b.
+    stateOf: (clock) => fleetOf(clock, (account, slot) => account === 1 && (slot * 7) % 11 > 4),
+    pool: {
+      breaker: { ...defaultBreakerPolicy, inARow: 1_000, of: 1_000 },
+      retry: { ...defaultRetryPolicy, budget: 1 },
+    },
+  }
+  const stage = await createStage(t, {
+    ...options,
+    answer: (_, account) => (account === 'a' ? away : delivered),
+  })
+  for (let n = 0; n < 60; n += 1) {
+    await stage.queue(queued(`n${n}`))
+    await stage.runFor(97)
+  }
+  await stage.runFor(second)
+  for (let n = 0; n < 60; n += 1) {
+    const accounts = stage.calls.filter(({ id }) => id === `n${n}`).map(({ account }) => account)
+    assert.ok(['b', 'a,b'].includes(accounts.join()), `n${n} is called by ${accounts}`)
+  }
 })
 
 test('an account that another answer has blocked is called no more once that is known', async (t) => {
