@@ -30,10 +30,11 @@ export interface SharedAccountsOptions {
   readonly marginMs: number
 }
 
-/** Pools of one channel and provider have one judge. */
+/**
+ * Pools of one channel and provider have one judge and one state, whatever their number and order: processes with different
+ * configurations may have the same account in different ones.
+ */
 const judgedAs = (channel: string, provider: string): string => `${channel}/${provider}`
-
-const judgedNameOf = (pool: string): string => pool.split('#', 1)[0]!
 
 export function createSharedAccounts({
   fleet,
@@ -43,13 +44,6 @@ export function createSharedAccounts({
   clock,
   marginMs,
 }: SharedAccountsOptions): SharedAccounts {
-  /** The pools by the names of their states: those behind the first of a channel and provider are numbered. */
-  const names = new Map<PoolConfig, string>()
-  for (const pool of pools) {
-    const judged = judgedAs(pool.channel, pool.provider)
-    const before = [...names.values()].filter((name) => judgedNameOf(name) === judged).length
-    names.set(pool, before === 0 ? judged : `${judged}#${before + 1}`)
-  }
   const judged = Map.groupBy(pools, ({ channel, provider }) => judgedAs(channel, provider))
   const judges = createFleetJudges({
     members,
@@ -68,7 +62,7 @@ export function createSharedAccounts({
   const { keeper } = fleet.state
   /** Without its server only the process that keeps the limits hears what the accounts answered. */
   const isJudge = (pool: string, account?: string): boolean => {
-    const isOurs = judges.judges(judgedNameOf(pool), account)
+    const isOurs = judges.judges(pool, account)
     return keeper?.isAway() === true ? keeper.keeper() === 'this process' : isOurs
   }
   const accounts = fleet.state.accounts({
@@ -78,14 +72,14 @@ export function createSharedAccounts({
       const records = await store.accounts()
       return new Map(
         records.flatMap(({ channel, provider, account, use }): [string, UseRecord][] =>
-          use === undefined || judgedAs(channel, provider) !== judgedNameOf(pool) ? [] : [[account, use]],
+          use === undefined || judgedAs(channel, provider) !== pool ? [] : [[account, use]],
         ),
       )
     },
   })
   return {
     judges: ({ channel, provider }, { account }) => isJudge(judgedAs(channel, provider.name), account.id),
-    stateOf: (pool) => accounts.ofPool(names.get(pool)!),
+    stateOf: ({ channel, provider }) => accounts.ofPool(judgedAs(channel, provider)),
     async close() {
       judges.close()
       await accounts.close()

@@ -39,7 +39,7 @@ export interface FleetAccountsOptions {
 }
 
 export interface FleetAccounts {
-  /** Returns what makes the states of the accounts of a pool, for `PoolOptions.stateOf`. */
+  /** Returns what makes the states of accounts, for `PoolOptions.stateOf`. Pools of one name are asked for together. */
   ofPool(name: string): (options: AccountOptions, policy: AccountPolicy) => AccountState
   /** Ends all questions, after the last news were told. */
   close(): Promise<void>
@@ -64,15 +64,15 @@ const demandMin = 2
 const demandMax = 8_192
 
 export function createFleetAccounts(options: FleetAccountsOptions): FleetAccounts {
-  const pools: FleetPool[] = []
+  const pools = new Map<string, FleetPool>()
   return {
     ofPool(name) {
-      const pool = new FleetPool(name, options)
-      pools.push(pool)
+      const pool = pools.get(name) ?? new FleetPool(name, options)
+      pools.set(name, pool)
       return (of, policy) => pool.add(of, policy)
     },
     async close() {
-      await Promise.all(pools.map((pool) => pool.close()))
+      await Promise.all(Array.from(pools.values(), (pool) => pool.close()))
     },
   }
 }
