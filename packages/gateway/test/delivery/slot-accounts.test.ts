@@ -108,6 +108,25 @@ test('the first retry goes to the other account, whose token comes later', async
   }
 })
 
+test('a block is in the record that is written when its answer comes', async (t) => {
+  const records: (number | undefined)[] = []
+  const stage = await createStage(t, {
+    rates,
+    stateOf: fleetOf,
+    pool: {
+      onChange(pool, account, { kind }) {
+        if (kind === 'blocked') records.push(pool.record(account, stage.clock.now()).blockedUntil)
+      },
+    },
+    answer: (_, account) => (account === 'a' ? throttled('60') : delivered),
+  })
+  const startedAt = stage.clock.now()
+  await stage.queue(...many(6))
+  await stage.runFor(second)
+  const [blocked] = to('a', stage.calls)
+  assert.deepEqual(records, [startedAt + blocked!.at + 60 * second])
+})
+
 test('an account that another answer has blocked is called no more once that is known', async (t) => {
   const stage = await createStage(t, {
     rates,

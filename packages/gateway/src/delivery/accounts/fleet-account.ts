@@ -362,7 +362,10 @@ export class FleetAccount implements AccountState {
   record(now: number): Known {
     const use: UseRecord | undefined = this.long?.record(now, this.#rounds.isJudge(this))
     const { use: _, ...known } = this.#core.record(now)
-    return use === undefined ? known : { ...known, use }
+    // The results of this process, too, are judged when they are heard; a block is on record from its answer on.
+    const { blockedUntil } = this
+    const block = blockedUntil > now ? { outSince: now, ...known, blockedUntil } : known
+    return use === undefined ? block : { ...block, use }
   }
 
   recorded(): void {
