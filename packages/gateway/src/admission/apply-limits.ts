@@ -134,8 +134,8 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
   function held({ reservationRequest, reservation, fallback }: Answer, policyVersion: string): Verdict {
     return reservedVerdict({
       policyVersion,
-      // Read again: the limits may have looked at the clock a moment after this decision began.
       now: clock.now(),
+      notBefore: reservationRequest.notBefore,
       reservation,
       forbiddenHours: forbiddenHoursOf(reservationRequest, reservation),
       ...(fallback === undefined ? {} : { fallback }),

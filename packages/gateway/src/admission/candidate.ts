@@ -135,30 +135,35 @@ export function suppressed(
 /** Builds the verdict of a reservation: queued now, or scheduled for the reserved time with the reason of the delay. */
 export function reservedVerdict(input: {
   readonly policyVersion: string
+  /** Read behind the answer of the limits: they may have looked at the clock after the decision began. */
   readonly now: number
+  /** The instant that was asked for. A later one that nothing explains is that of a clock which is ahead: no delay. */
+  readonly notBefore?: number
   readonly reservation: Reservation
   /** The quiet or legal hours that set the time; undefined where something else did. */
   readonly forbiddenHours: HoursReason | undefined
   /** The fallback channel, and the limit that asked for it. */
   readonly fallback?: { readonly channel: Channel; readonly limit: string }
 }): Verdict {
-  const { now, reservation, fallback } = input
-  const { at } = reservation
-  const rules = ruleReports(reservation)
-  let outcome: Outcome = at <= now ? 'send' : 'delay'
+  const { policyVersion, notBefore, reservation, forbiddenHours, fallback } = input
+  const { at, firstAt } = reservation
+  const isUnexplained =
+    reservation.limit === undefined &&
+    forbiddenHours === undefined &&
+    at === firstAt &&
+    at > (notBefore ?? at)
+  const now = isUnexplained ? Math.max(input.now, at) : input.now
   let reason: DelayReason | undefined
   let limit: string | undefined
-  if (at > reservation.firstAt && reservation.limit !== undefined) {
+  if (at > firstAt && reservation.limit !== undefined) {
     reason = 'recipient_limit'
     limit = limitName(reservation.limit)
   } else if (at > now) {
-    reason = input.forbiddenHours ?? 'send_at'
+    reason = forbiddenHours ?? 'send_at'
   }
-  if (fallback !== undefined) {
-    outcome = 'fallback'
-    limit ??= fallback.limit
-  }
-  const decision: Mutable<Decision> = { outcome, at, policyVersion: input.policyVersion, rules }
+  limit ??= fallback?.limit
+  const outcome: Outcome = fallback !== undefined ? 'fallback' : at <= now ? 'send' : 'delay'
+  const decision: Mutable<Decision> = { outcome, at, policyVersion, rules: ruleReports(reservation) }
   if (reason !== undefined) decision.reason = reason
   if (limit !== undefined) decision.limit = limit
   return { status: at <= now ? 'queued' : 'scheduled', dueAt: at, decision, booked: true }
