@@ -90,7 +90,6 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
   const heldInstant = createHeldInstants(forbiddenHours)
 
   function entriesOf(admission: Admission, rules: readonly Limit[]): Entry[] {
-    if (admission.undecided === true) return []
     if (isCountedRefusal(admission)) {
       const counting = rules.filter((rule) => rule.countRefused).map((rule) => rule.stream)
       if (counting.length === 0) return []
@@ -104,6 +103,8 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
     for (const [index, at] of suspects.entries()) {
       entries.push({ id: `${admission.id}?${index}`, at, fired: true, streams })
     }
+    // One that is decided when it is due holds no instant; a dead letter that came back may have been sent before.
+    if (admission.undecided === true) return entries
     const { firedAt } = admission
     if (firedAt !== undefined && !suspects.includes(firedAt))
       entries.push({ id: admission.id, at: firedAt, fired: true, streams })

@@ -72,6 +72,13 @@ test('a notification that the record shows as being sent counts as sent now, whi
   assert.deepEqual(entries, [{ id: notification.id, at: now, fired: true, streams: ['all'] }])
 })
 
+test('a dead letter that came back counts where it may have been sent before, and holds no instant', async () => {
+  const { dueAt } = notification
+  const recorded = { undecided: true, firedAt: dueAt - 9, suspects: [dueAt - 9] }
+  const { entries } = await setUp({ recorded })(subject)
+  assert.deepEqual(entries, [{ id: `${notification.id}?0`, at: dueAt - 9, fired: true, streams: ['all'] }])
+})
+
 test('a call that is settled while its page of the record is taken counts as sent', async () => {
   let isSettled = false
   const recover = setUp({
