@@ -9,6 +9,7 @@ import { SluiceError } from '../errors.ts'
 import type { Members, Notifier } from '../ports/fleet.ts'
 import type { Clock, Store } from '../ports.ts'
 import type { Contents } from '../stages.ts'
+import type { OpenDigests } from './digests/open-digests.ts'
 import type { RecipientCache } from './recipient-cache.ts'
 
 export interface ErasureOptions {
@@ -17,6 +18,7 @@ export interface ErasureOptions {
   readonly contents: Pick<Contents, 'forgetTenant'>
   /** Cancels a waiting notification; throws NOT_CANCELLABLE where a send attempt is in flight. */
   readonly cancel: (tenant: string, id: string) => Promise<void>
+  readonly digests: Pick<OpenDigests, 'forgetRecipient'>
   /** Makes background batches read their remaining work again. */
   readonly rereadJobs: () => Promise<void>
   readonly notifier: Pick<Notifier, 'tell'>
@@ -43,7 +45,8 @@ const pollMs = 50
 const retryMs = 30_000
 
 export function createErasure(options: ErasureOptions): Erasure {
-  const { store, recipients, contents, cancel, rereadJobs, notifier, members, clock, onError } = options
+  const { store, recipients, contents, cancel, digests, rereadJobs, notifier, members, clock, onError } =
+    options
   let stopped = false
   let deaf = (): void => {}
 
@@ -74,6 +77,7 @@ export function createErasure(options: ErasureOptions): Erasure {
       if (result.done) {
         // The cache cannot tell which contents were this recipient's; the others are read again when needed.
         contents.forgetTenant(tenant)
+        digests.forgetRecipient(tenant, recipient)
         return
       }
       let sending = 0

@@ -15,7 +15,7 @@ import { createCancellation } from './cancellation.ts'
 import { createCandidateFactory } from './candidates.ts'
 import { createDigestCloser } from './digests/digest-closer.ts'
 import { createDigestPlanner } from './digests/digest-plan.ts'
-import { createOpenDigests } from './digests/open-digests.ts'
+import { createOpenDigests, type OpenDigests } from './digests/open-digests.ts'
 import { createEvaluator } from './evaluate.ts'
 import type { PauseNewcomers } from './freed-slots.ts'
 import { createHandover } from './handover.ts'
@@ -58,6 +58,7 @@ export interface Admitting extends Gate {
   readonly movingUp: Pick<MovingUp, 'freed' | 'settleAfter' | 'isThrough' | 'stop'>
   readonly limitsWait: Pick<LimitsWaits, 'stop'>
   readonly promotion: Pick<Promotion, 'stop'>
+  readonly digests: Pick<OpenDigests, 'forgetRecipient'>
   /** Starts the move of all who were promised an instant under another policy, or by a process that was killed. */
   startMovingUp(): void
   /** Another policy is in force: starts the move of all who were promised an instant under another one. */
@@ -81,16 +82,7 @@ export function createGate(options: GateOptions): Admitting {
 
   // Follow a commit.
   const schedule = createScheduleCommitted({ scheduler, contents, onError })
-  const planner = createDigestPlanner({
-    store,
-    limiter,
-    recipients,
-    contents,
-    policy,
-    evaluator,
-    clock,
-    random,
-  })
+  const planner = createDigestPlanner({ ...shared, recipients, contents, evaluator, random })
   const closer = createDigestCloser({
     planner,
     ledger,
@@ -136,6 +128,7 @@ export function createGate(options: GateOptions): Admitting {
     limitsWait,
     promote: promotion.promote,
     promotion,
+    digests,
     movingUp,
     startMovingUp: () => movingUp.start(redecision.review),
     policyChanged: movingUp.policyChanged,

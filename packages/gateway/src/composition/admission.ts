@@ -230,6 +230,7 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
     recipients,
     contents,
     cancel: gate.cancel,
+    digests: gate.digests,
     rereadJobs: jobs.reread,
     notifier,
     members,

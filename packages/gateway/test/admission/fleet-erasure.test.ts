@@ -28,6 +28,7 @@ function erasureOver(pending: readonly (typeof eve)[], fails = 0) {
     recipients: { forget() {} },
     contents: { forgetTenant() {} },
     cancel: () => Promise.resolve(),
+    digests: { forgetRecipient() {} },
     rereadJobs: () => Promise.resolve(),
     notifier: { tell: () => {} },
     members: {

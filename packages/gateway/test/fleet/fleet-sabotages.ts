@@ -260,7 +260,7 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
   {
     name: 'late-call-is-written',
     file: 'delivery/attempt.ts',
-    from: 'if (isOver || !inFlightSends.mayLeave(this) || !this.#lease.mayLeave(now)) {',
+    from: 'if (isOver || !inFlightSends.mayLeave(this) || !this.lease.mayLeave(now)) {',
     to: 'if (now < 0) {',
   },
   {

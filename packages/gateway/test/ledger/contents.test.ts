@@ -62,6 +62,7 @@ test('erased content is not served from the cache', async () => {
     recipients: { forget() {} },
     contents,
     cancel: () => Promise.resolve(),
+    digests: { forgetRecipient() {} },
     rereadJobs: () => Promise.resolve(),
     notifier: { tell: () => {} },
     members: { onDeath: () => () => {} },

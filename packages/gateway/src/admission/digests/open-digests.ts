@@ -15,6 +15,8 @@ export interface OpenDigests {
   opened(digest: Digest): void
   /** Removes a digest that is closed or was never opened: the next item reads the store. */
   forget(digest: Digest): void
+  /** Removes all digests of a recipient who was erased. */
+  forgetRecipient(tenant: string, recipient: string): void
   /** Makes joining items wait until the returned function is called, while the digest is being closed. */
   hold(digest: Digest): () => void
 }
@@ -93,6 +95,10 @@ export function createOpenDigests(options: { readonly store: Store; readonly ran
       if (found?.digest.id === id) known.set(key, { digest: found.digest, opens: false })
     },
     forget,
+    forgetRecipient(tenant, recipient) {
+      for (const [key, { digest }] of known)
+        if (digest.tenant === tenant && digest.recipient === recipient) known.delete(key)
+    },
     hold(digest) {
       const key = keyOf(digest)
       const { promise, resolve } = Promise.withResolvers<void>()
