@@ -65,8 +65,9 @@ export interface Erasing {
    */
   beginErasure(tenant: string, recipient: string): Promise<void>
   /**
-   * Removes the recipient from everything on record: rows stay for the counts and are returned by `admissions`, under
-   * a keyed hash, without addresses, content and details.
+   * Removes the recipient from everything that was accepted until the call that finds nothing open, and the open digests
+   * without items: rows stay for the counts and are returned by `admissions`, under a keyed hash, without addresses, content
+   * and details. It does nothing where the erasure has ended: what is on record then is of a recipient who came back.
    */
   erase(tenant: string, recipient: string): Promise<ErasureResult>
   erasures(): Promise<readonly { readonly tenant: string; readonly recipient: string }[]>

@@ -159,6 +159,13 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
     to: '',
   },
   {
+    name: 'erasures-of-the-dead-stay',
+    focus: 'deaths',
+    file: 'admission/erasure.ts',
+    from: "resume().catch((error) => onError('look for erasures of a process that died', error))",
+    to: '',
+  },
+  {
     name: 'taken-over-without-a-suspect',
     drill: 'takeovers',
     file: 'store/memory/memory-store.ts',

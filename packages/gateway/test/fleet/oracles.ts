@@ -162,6 +162,8 @@ export function createFleetOracles(
     async calm(living) {
       common.checkEnds()
       if (living.length === 0) world.violate('3 start', 'no process has started')
+      for (const { tenant, recipient } of await record.erasures())
+        world.violate('14 erasure', `${recipient} of ${tenant} is erased in part`)
     },
     end() {
       common.end()

@@ -34,6 +34,8 @@ export interface SimFleetRecord extends Pick<SimRecord, 'observers' | 'timeLine'
   onRights(hear: (process: number) => void): void
   /** Restarts the engine after a crash: it is away for so long, and claims that were not flushed are lost. */
   crash(downMs: number): void
+  /** Returns the erasures that were begun and are not complete. */
+  erasures: Store['erasures']
 }
 
 interface Member {
@@ -145,6 +147,7 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
   return {
     observers,
     timeLine: undefined,
+    erasures: () => record.open('oracle').erasures(),
     onDeclaredDead: (hear) => void mourners.add(hear),
     onRights: (hear) => void rightsHeard.add(hear),
     join(process, channels) {
