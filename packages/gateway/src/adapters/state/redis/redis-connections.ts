@@ -6,7 +6,8 @@ import type { Peers } from '../../../ports/fleet.ts'
 import { unavailable } from './redis-answers.ts'
 import { createRedisRoom, type RedisRoom, type RedisRoomOptions } from './redis-room.ts'
 
-export interface RedisConnectionsOptions extends Omit<RedisRoomOptions, 'record' | 'name'> {
+export interface RedisConnectionsOptions
+  extends Omit<RedisRoomOptions, 'record' | 'name' | 'isFilledAtFirst'> {
   readonly peers: Pick<Peers, 'ask' | 'answer'>
   /** Which connections are counted. @defaultValue 'sockets' */
   readonly name?: 'sockets' | 'streams'
@@ -22,6 +23,7 @@ export function createRedisConnections({
   const room = createRedisRoom({
     ...options,
     name,
+    isFilledAtFirst: false,
     record: {
       // No commit compares it.
       nextRoomGeneration: async () => 1,

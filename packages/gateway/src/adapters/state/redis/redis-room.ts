@@ -7,12 +7,27 @@
  */
 
 import { isStateAway } from '../../../errors.ts'
-import type { Occupancy, Room, RoomState, RoomTaken, TenantBounds } from '../../../ports/tenants.ts'
+import type { Occupancy, Room, RoomState, RoomTaken } from '../../../ports/tenants.ts'
 import type { Clock } from '../../../ports.ts'
 import { fullBound } from '../memory-room.ts'
 import type { Reply } from './redis-answers.ts'
 import type { RedisState } from './redis-state.ts'
 import { roomScript } from './scripts.ts'
+import {
+  type Ahead,
+  aheadGivenBackMs,
+  aheadOf,
+  fitsWithoutAhead,
+  isSingle,
+  loseAhead,
+  newTenant,
+  nothing,
+  occupancyOf,
+  type RoomRequest,
+  type Tenant,
+  type Use,
+  useOf,
+} from './tenant-room.ts'
 import { createTenantValue } from './tenant-value.ts'
 
 /** The record of the store from which a lost room is filled. */
@@ -31,6 +46,8 @@ export interface RedisRoomOptions {
   readonly member: string
   /** The name of the room behind the tenant in the key. @defaultValue 'room' */
   readonly name?: string | undefined
+  /** False where nothing is on record that a killed process may not have told. @defaultValue true */
+  readonly isFilledAtFirst?: boolean
   readonly onError?: ((error: unknown) => void) | undefined
 }
 
@@ -45,49 +62,6 @@ export interface RedisRoom extends RoomState {
   close(): Promise<void>
 }
 
-interface RoomRequest {
-  readonly room: Room
-  /** How often it was refused for places that other processes had ahead. */
-  tries: number
-  readonly resolve: (taken: RoomTaken) => void
-  readonly reject: (error: unknown) => void
-}
-
-/** Places that nothing has taken yet, and that count as used. */
-interface Ahead {
-  queue: number
-  bytes: number
-  readonly generation: number
-  /** The instant of `clock.monotonic` at which they are given back. */
-  readonly endsAt: number
-}
-
-type Use = { -readonly [Bound in keyof Occupancy]: number }
-
-interface Tenant {
-  /** The use of this process: on record, and taken. */
-  readonly own: Use
-  /** Rooms that were taken and not given back: without them its use may be nothing by chance. */
-  taken: number
-  /** The use of all others at the last answer. */
-  others: Occupancy
-  bounds: TenantBounds
-  waiting: RoomRequest[]
-  /** The requests of the question that is under way. */
-  asked: readonly RoomRequest[]
-  isAsking: boolean
-  /** True if the others do not know what this process uses. */
-  hasChanged: boolean
-  ahead: Ahead | undefined
-  /** Single notifications that have asked for room since the last question, and the bytes of the largest. */
-  singles: number
-  singleBytes: number
-  /** The instant of `clock.monotonic` of the last question. */
-  askedAt: number
-}
-
-const nothing: Occupancy = { queue: 0, waiting: 0, bytes: 0 }
-const noBounds: TenantBounds = { queueMax: 0, waitingMax: 0, bytesMax: 0 }
 const bounds = ['queue', 'waiting', 'bytes'] as const
 /** A change without a request is told so late at most, ms. */
 const tellMs = 1_000
@@ -95,22 +69,11 @@ const tellMs = 1_000
 const goneMember = '0'
 /** So many of the last processes that have gone are looked for in the room of each tenant. */
 const goneMax = 16
-/** Places that were taken ahead are kept so long, ms; a tenth of a second is a few percent of what a bound needs to fill. */
-const aheadMs = 100
-const aheadMax = 32
-/** The part of a bound that one process may have ahead. */
-const aheadPart = 1 / 64
-/**
- * A request that is refused for others' places ahead is asked again after so long, ms, and so often: they are given back
- * by then, unless their process has stopped.
- */
-const aheadGivenBackMs = 2 * aheadMs
-const aheadTriesMax = 3
 /** So many requests go in one question. */
 const togetherMax = 256
 
 export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
-  const { redis, record, clock, member, name: roomName = 'room', onError } = options
+  const { redis, record, clock, member, name: roomName = 'room', isFilledAtFirst = true, onError } = options
   /** Tenants of which something waits, here or at the last answer elsewhere. */
   const tenants = new Map<string, Tenant>()
   const gone = new Set<string>()
@@ -132,6 +95,7 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
       }
       return JSON.stringify({
         g,
+        m: member,
         w: Array.from(uses, ([name, { queue, waiting, bytes }]) => [name, queue, waiting, bytes]),
         d: [...gone],
       })
@@ -141,24 +105,8 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
   let isClosed = false
 
   function tenantOf(name: string): Tenant {
-    let tenant = tenants.get(name)
-    if (tenant === undefined) {
-      tenant = {
-        own: { ...nothing },
-        taken: 0,
-        others: nothing,
-        bounds: noBounds,
-        waiting: [],
-        asked: [],
-        isAsking: false,
-        hasChanged: false,
-        ahead: undefined,
-        singles: 0,
-        singleBytes: 0,
-        askedAt: Number.NEGATIVE_INFINITY,
-      }
-      tenants.set(name, tenant)
-    }
+    const tenant = tenants.get(name) ?? newTenant()
+    tenants.set(name, tenant)
     return tenant
   }
 
@@ -202,9 +150,11 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
         d: [...gone],
         r: requests.map(({ room }) => [room.queue, room.critical, room.waiting, room.bytes ?? 0]),
         a: [ahead.queue, ahead.bytes],
+        n: isFilledAtFirst && !tenant.isMet ? 1 : undefined,
       })
       try {
         const { generation, rest } = await value.ask(name, 'take', payload)
+        tenant.isMet = true
         const [others, answers, hasAhead] = rest as readonly [readonly Reply[], readonly Reply[], Reply]
         const [aheadQueue, aheadBytes] = [Number(others[3]), Number(others[4])]
         tenant.others = {
@@ -361,36 +311,3 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
     },
   }
 }
-
-const occupancyOf = ({ own, others }: Tenant): Occupancy => ({
-  queue: own.queue + others.queue,
-  waiting: own.waiting + others.waiting,
-  bytes: own.bytes + others.bytes,
-})
-
-/** Computes the places to take ahead with the next question: one for each single notification since the last one. */
-function aheadOf(tenant: Tenant, nowMs: number): Pick<Ahead, 'queue' | 'bytes' | 'endsAt'> {
-  const { bounds, askedAt, singles, singleBytes } = tenant
-  const isBusy = nowMs - askedAt < 2 * aheadMs
-  const queue = isBusy ? Math.min(aheadMax, Math.floor(bounds.queueMax * aheadPart), singles) : 0
-  const bytes = Math.min(Math.floor(bounds.bytesMax * aheadPart), queue * singleBytes)
-  return { queue, bytes, endsAt: nowMs + aheadMs }
-}
-
-/** Gives up what a process has ahead, since the state in which it was taken has gone. */
-function loseAhead(tenant: Tenant): void {
-  tenant.ahead = undefined
-  tenant.hasChanged = true
-}
-
-/** True if a request is refused for nothing but the places that others have ahead. */
-const fitsWithoutAhead = (tenant: Tenant, { room, tries }: RoomRequest): boolean =>
-  tries < aheadTriesMax && fullBound(occupancyOf(tenant), room, tenant.bounds) === undefined
-
-const isSingle = ({ queue, critical, waiting }: Room): boolean => queue === 1 && critical + waiting === 0
-
-const useOf = ({ queue, critical, waiting, bytes = 0 }: Room): Occupancy => ({
-  queue: queue + critical,
-  waiting,
-  bytes,
-})

@@ -1,17 +1,19 @@
 -- The room of one tenant. KEYS[1] is a hash:
 --
 --   h     incarnation and generation
---   w<m>  the use of the member m: number of its last word, queue, waiting, bytes, instant of the word. The use is
+--   w<m>  the use of the member m, for which this value is known: number of its last word, queue, waiting, bytes, instant of the word. The use is
 --         absolute: the member's notifications on record, and the room that it has taken and not yet committed. So no
 --         count drifts, and no two members write the same field. Behind it stand the places and bytes of it that
 --         nothing has taken yet: the member gives them to requests that come within a moment, without a word
 --   x<m>  the member m has gone, and its word does not count: the instant at which a process said so last
 --   r, c  until when a caller fills this value, and the token of its claim
 --
--- ARGV[7]  JSON: d members that have gone; of a fill g the generation, and w the use of each member; else m the member,
+-- ARGV[7]  JSON: d members that have gone, m the member; of a fill g the generation, and w the use of each member; else
 --          s the number of this word, o its own use, b bounds, r requests in their order, a the places and bytes that it
---          would have ahead, which it gets up to half the bounds. A room in which a member stands that has gone, or of
---          whose end it does not know, is unknown, for what that had taken is on record or is lost
+--          would have ahead, which it gets up to half the bounds; n 1 where it has had no answer of this tenant. A room in
+--          which a member stands that has gone, or of whose end it does not know, is unknown, for what that had taken is
+--          on record or is lost. So is one from before a member came: whoever was killed then has perhaps not told its
+--          last moves into the queue, and all that would find it dead may be killed, too
 -- ARGV[8]  a token that no other claim has; of a fill the token of the claim that it fills
 -- ARGV[9]  the least generation that the record accepts, as the caller knows it; not of a fill
 -- returns  'clock'; 'late' behind a later word, of a member that has gone, and of a fill whose claim is no more;
@@ -29,10 +31,16 @@ local function noteGone()
   for _, gone in ipairs(given.d) do call('HSET', key, 'x' .. gone, now) end
 end
 
--- Forgets the uses. Which members have gone stays: processes that know of different ones would fill it in turn, for ever.
+-- Forgets the uses. Which members have gone stays, and which have come: processes that know of different ones would fill it
+-- in turn, for ever.
 local function clear()
   for _, field in ipairs(call('HKEYS', key)) do
-    if string.sub(field, 1, 1) ~= 'x' then call('HDEL', key, field) end
+    local kind = string.sub(field, 1, 1)
+    if kind == 'w' then
+      call('HSET', key, field, cmsgpack.pack({ 0, 0, 0, 0, now }))
+    elseif kind ~= 'x' then
+      call('HDEL', key, field)
+    end
   end
 end
 
@@ -41,6 +49,8 @@ if operation == 'fill' then
   if call('HGET', key, 'c') ~= token then return 'late' end
   clear()
   call('HSET', key, 'h', cmsgpack.pack({ incarnation, given.g }))
+  if given.m then call('HSET', key, 'w' .. given.m, cmsgpack.pack({ 0, 0, 0, 0, now })) end
+  for _, gone in ipairs(given.d) do call('HDEL', key, 'w' .. gone) end
   for _, each in ipairs(given.w) do
     call('HSET', key, 'w' .. each[1], cmsgpack.pack({ 0, each[2], each[3], each[4], now }))
   end
@@ -53,6 +63,7 @@ end
 for _, gone in ipairs(given.d) do
   if known and (call('HEXISTS', key, 'w' .. gone) == 1 or call('HEXISTS', key, 'x' .. gone) == 0) then known = nil end
 end
+if given.n and call('HEXISTS', key, 'w' .. given.m) == 0 then known = nil end
 
 if not known then
   local filling = call('HGET', key, 'r')

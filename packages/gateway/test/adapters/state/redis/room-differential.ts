@@ -65,7 +65,8 @@ export async function compareRooms(options: RoomDifferentialOptions): Promise<nu
     bytesMax: random.pick([100, 2_000]),
   }
   const held: Held[] = []
-  const lost = new Set<string>()
+  // Each process fills the room anew where it asks a first time, so all of them ask before anything is taken.
+  const lost = new Set(tenants)
 
   /** The process tells what it uses, and hears what the others use. */
   const word = async (room: RedisRoom, tenant: string): Promise<void> => {
@@ -73,10 +74,13 @@ export async function compareRooms(options: RoomDifferentialOptions): Promise<nu
     assert.ok('giveBack' in taken, `nothing is refused, seed ${seed}`)
   }
 
-  /** Behind a loss each process has to tell its use again, which it does with its next question. */
+  /**
+   * Behind a loss each process has to tell its use again, which it does with its next question. One that had nothing to
+   * tell may fill the room anew for it, so that they tell twice.
+   */
   async function wordOfAll(tenant: string): Promise<void> {
     if (!lost.delete(tenant)) return
-    for (const { room } of fleet) await word(room, tenant)
+    for (const { room } of [...fleet, ...fleet]) await word(room, tenant)
   }
 
   async function take(): Promise<void> {
