@@ -4,7 +4,7 @@
  * neither event loop nor core time with the gateway more than they must.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -14,32 +14,9 @@ import type { TestContext } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { stringify } from 'yaml'
+import { serving } from './product.ts'
 import type { HttpRule, StampClock, SunkRequest } from './sinks/http.ts'
 import type { SmtpRule, SunkMail } from './sinks/smtp.ts'
-
-const launcher = fileURLToPath(new URL('../bin/sluice.js', import.meta.url))
-/**
- * The launcher begins a process that serves anew with these (cli/launcher.test.ts). Here it has them from the start, which
- * takes 40 of 590 ms of CPU from each start of a gateway.
- */
-const serving: { readonly flags: readonly string[]; readonly env: Readonly<Record<string, string>> } =
-  JSON.parse(readFileSync(new URL('../bin/serving.json', import.meta.url), 'utf8'))
-const bound = { ...serving.env, SLUICE_BOUND: '1' }
-/** A whole run joins the gateway to a few files: scripts/runner/joined-gateway.ts. */
-const joined = process.env.SLUICE_TEST_GATEWAY
-/** The product, and what its processes need besides. */
-const product =
-  joined === undefined
-    ? { args: [...serving.flags, launcher], env: bound }
-    : {
-        args: [
-          ...serving.flags,
-          '--conditions=sluice-source',
-          '--disable-warning=ExperimentalWarning',
-          joined,
-        ],
-        env: { ...bound, NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? '' },
-      }
 
 export interface Answer {
   readonly status: number
@@ -115,10 +92,10 @@ export async function createSite(t: Cleanup, options: SiteOptions = {}): Promise
 
   function launch(): ChildProcess {
     const program =
-      options.program === undefined ? product.args : ['--conditions=sluice-source', options.program]
+      options.program === undefined ? serving.args : ['--conditions=sluice-source', options.program]
     const started = spawn(process.execPath, [...program, 'serve', '--config', join(folder, 'sluice.yaml')], {
       cwd: folder,
-      env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', ...product.env, ...options.env },
+      env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', ...serving.env, ...options.env },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     for (const stream of [started.stdout!, started.stderr!])

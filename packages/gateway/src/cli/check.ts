@@ -21,7 +21,7 @@ export const form: CommandForm = {
 export async function run(read: Arguments, io: Io): Promise<number> {
   const [
     { loadConfig },
-    { configText, describeConfig },
+    { configText, describeConfig, policyText },
     { loadTemplates, lookAtDeliveryLog, lookAtIntake, lookAtQueue, lookAtState, lookAtStore },
   ] = await Promise.all([
     import('../config/load.ts'),
@@ -59,14 +59,13 @@ export async function run(read: Arguments, io: Io): Promise<number> {
       )
       return exitCodes.ok
     }
-    const { stringify } = await import('yaml')
     io.out(
       [
         paint(io, 'dim', `# Configuration: ${config.file ?? 'no file, the defaults hold'}`),
         configText(config),
         '',
         paint(io, 'dim', `# Policy ${compiled.version}: ${builtIn ? 'the built-in one' : file}`),
-        stringify(compiled.document, { lineWidth: 120, collectionStyle: 'any' }).trimEnd(),
+        policyText(compiled.document),
         '',
         ...(store === undefined ? [] : [paint(io, 'dim', `# Store: ${store}`), '']),
         ...(state === undefined ? [] : [paint(io, 'dim', `# State: ${state}`), '']),

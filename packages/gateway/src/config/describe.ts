@@ -3,7 +3,7 @@
  * result can be written to a file and loaded again, except for the secrets. Pure.
  */
 import { formatDuration } from '@sluice/limits'
-import { Document, isMap, isScalar, isSeq, visit } from 'yaml'
+import { Document, isMap, isScalar, isSeq, stringify, visit } from 'yaml'
 import type { Patience } from '../delivery/retry-policy.ts'
 import type { JsonObject, JsonValue } from '../model.ts'
 import { callbackOptions } from './callbacks.ts'
@@ -130,6 +130,10 @@ export function configText(config: Config): string {
   })
   return document.toString({ lineWidth: 120, flowCollectionPadding: true }).trimEnd()
 }
+
+/** Formats the document of a policy as YAML. */
+export const policyText = (document: JsonObject): string =>
+  stringify(document, { lineWidth: 120, collectionStyle: 'any' }).trimEnd()
 
 /** Shows the address without its password and the contents of its certificates. */
 function stateOf(state: StateConfig): string {

@@ -4,10 +4,8 @@ import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import type { SandboxServerOptions } from '../../src/sandbox/server.ts'
-
-const launcher = fileURLToPath(new URL('../../bin/sluice.js', import.meta.url))
+import { product } from '../product.ts'
 
 export interface SandboxProcess {
   readonly url: string
@@ -21,9 +19,13 @@ export async function startSandbox(folder: string, behaviour: SandboxServerOptio
   const file = join(folder, 'sandbox.json')
   writeFileSync(file, JSON.stringify(behaviour))
   const ports = ['--port', '0', '--smtp-port', '0']
-  const child = spawn(process.execPath, [launcher, 'sandbox', '--json', '--behaviour', file, ...ports], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
+  const child = spawn(
+    process.execPath,
+    [...product.args, 'sandbox', '--json', '--behaviour', file, ...ports],
+    {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  )
   const ended = once(child, 'exit')
   const [line] = (await Promise.race([
     once(createInterface({ input: child.stdout }), 'line'),

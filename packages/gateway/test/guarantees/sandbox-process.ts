@@ -6,9 +6,8 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import type { TestContext } from 'node:test'
-import { fileURLToPath } from 'node:url'
 
-const launcher = fileURLToPath(new URL('../../bin/sluice.js', import.meta.url))
+import { product } from '../product.ts'
 
 interface Call {
   readonly at: number
@@ -21,7 +20,15 @@ interface Call {
 export type SandboxProcess = Awaited<ReturnType<typeof openSandbox>>
 
 export async function openSandbox(t: Pick<TestContext, 'after'>) {
-  const child = spawn(process.execPath, [launcher, 'sandbox', '--port', '0', '--smtp-port', '0', '--json'])
+  const child = spawn(process.execPath, [
+    ...product.args,
+    'sandbox',
+    '--port',
+    '0',
+    '--smtp-port',
+    '0',
+    '--json',
+  ])
   t.after(() => child.kill('SIGKILL'))
   const first = await createInterface({ input: child.stdout })[Symbol.asyncIterator]().next()
   const { url } = JSON.parse(first.value as string) as { url: string }

@@ -14,8 +14,8 @@ import { needs } from '../../../../../scripts/services/needs.ts'
 import { createSystemClock } from '../../../src/adapters/clock.ts'
 import { createSqliteStore } from '../../../src/store/sqlite/sqlite.ts'
 import { createSite } from '../../child.ts'
-import { launcher } from '../../cli/process.ts'
 import { temporaryFolder } from '../../config/folder.ts'
+import { product } from '../../product.ts'
 import { ask, dropSchemas, schemaUrl } from './database.ts'
 import { calm, config, fill, type Listed, policy, said, states, to } from './filled.ts'
 import { sluice } from './sluice.ts'
@@ -194,7 +194,7 @@ describe('a move from a file to PostgreSQL', needs('postgres'), () => {
     const url = schemaUrl('killed')
     const files = filesOf(folder)
     for (const rows of [1, 600]) {
-      const child = spawn(process.execPath, [launcher, 'move', from(), url], { stdio: 'ignore' })
+      const child = spawn(process.execPath, [...product.args, 'move', from(), url], { stdio: 'ignore' })
       const gone = new Promise((resolve) => child.on('exit', resolve))
       // Rows of a transaction under way are seen by nobody but the server's own figures.
       for (let written = 0; written < rows && child.exitCode === null; ) {
