@@ -10,7 +10,7 @@
 import type { Notification, Recipient } from '../model.ts'
 import type { Clock } from '../ports.ts'
 import { uncountedMsMax } from './accounts/counted-lease.ts'
-import { permitMs } from './fired-in-time.ts'
+import { permitMs, recountMs } from './fired-in-time.ts'
 
 /** A call that is not written yet, or that was written late and is not counted anew yet. */
 export interface InFlightSend {
@@ -24,12 +24,6 @@ export interface InFlightSend {
 
 /** Returns the keys under which limits count a notification. */
 export type SubjectKeys = (of: Pick<InFlightSend, 'notification' | 'recipient'>) => readonly string[]
-
-/**
- * While a call is not written, it is counted as written now so often where other processes use the same limits, ms. They
- * do not know the call: between two counts no window longer than that and its margin is free for them.
- */
-const recountMs = 100
 
 /** The unwritten calls of all channels, by subject: bounded by the accounts' concurrency. */
 export class InFlightSends {

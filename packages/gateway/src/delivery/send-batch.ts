@@ -128,7 +128,8 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
     let late = 0
     for (const [index, attempt] of attempts.entries()) {
       const firing = firings[index]!
-      const { fired, at } = firedInTime(firing, clock.now())
+      const isTold = attempt.lease.pool.provider.tellsWritten === true
+      const { fired, at } = firedInTime(firing, clock.now(), isTold)
       const isBehind = fired && !inFlightSends.isEmpty && inFlightSends.isBehind(attempt, at)
       try {
         if (isBehind) delay(attempt, clock.now())

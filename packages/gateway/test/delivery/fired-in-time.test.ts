@@ -8,9 +8,14 @@ import type { Store } from '../../src/ports.ts'
 import { createHarness, densest, minute, second } from '../harness.ts'
 
 test('an answer of fire that is older than the margin of the windows permits no call', () => {
-  assert.deepEqual(firedInTime({ fired: true, at: 1_000 }, 1_020), { fired: true, at: 1_000 })
-  assert.deepEqual(firedInTime({ fired: true, at: 1_000 }, 1_021), { fired: false, at: 1_021 })
-  assert.deepEqual(firedInTime({ fired: false, at: 5_000 }, 1_021), { fired: false, at: 5_000 })
+  assert.deepEqual(firedInTime({ fired: true, at: 1_000 }, 1_020, false), { fired: true, at: 1_000 })
+  assert.deepEqual(firedInTime({ fired: true, at: 1_000 }, 1_021, false), { fired: false, at: 1_021 })
+  assert.deepEqual(firedInTime({ fired: false, at: 5_000 }, 1_021, false), { fired: false, at: 5_000 })
+})
+
+test('an answer permits a call whose writing is told for as long as one that is not written goes uncounted', () => {
+  assert.deepEqual(firedInTime({ fired: true, at: 1_000 }, 1_100, true), { fired: true, at: 1_000 })
+  assert.deepEqual(firedInTime({ fired: true, at: 1_000 }, 1_101, true), { fired: false, at: 1_101 })
 })
 
 test('a call that waited while the limits of another of its batch were read is counted when it leaves', async () => {

@@ -134,7 +134,7 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
     name: 'token-used-behind-its-slot',
     focus: 'accounts',
     file: 'delivery/accounts/fleet-tokens.ts',
-    from: 'return now < this.#until && (this.#count > 0 || (isCritical && this.#critical > 0))',
+    from: 'return now < this.#goodUntil && (this.#count > 0 || (isCritical && this.#critical > 0))',
     to: 'return this.#count > 0 || (isCritical && this.#critical > 0)',
   },
   {

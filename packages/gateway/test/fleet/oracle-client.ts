@@ -74,6 +74,8 @@ export function watchClient(watched: Watched, { rows }: WatchedRecord): WatchedC
     const row = rows.get(id)
     const status = response?.accepted?.find((each) => each.id === id)?.status
     if (row === undefined || status !== 'suppressed' || row.decision.reason !== 'opted_out') return
+    // The answer of an earlier request with this key: it was decided by the opt-outs of then.
+    if (response?.replayed === true) return
     const { tenant, to } = row
     const isErased = client.exchanges.some(
       ({ kind, caller, of }) => kind === 'erase' && caller.tenant === tenant && of === to.id,

@@ -61,8 +61,8 @@ const ofOne: readonly Sabotage[] = [
     name: 'late-answer-of-fire-is-used',
     drill: 'slow-limits',
     file: 'delivery/fired-in-time.ts',
-    from: 'answer.fired && now - answer.at > permitMs ?',
-    to: 'answer.fired && now < 0 ?',
+    from: 'answer.fired && now - answer.at > (isTold ? recountMs : permitMs)',
+    to: 'answer.fired && now < 0',
   },
   {
     name: 'suspects-do-not-count',

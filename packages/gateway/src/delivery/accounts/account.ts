@@ -40,6 +40,8 @@ export interface AccountPolicy {
   readonly adaptive: { readonly min: number; readonly slowdown: number } | undefined
   /** Requests that the account be written, before it is called more often. Absent: no usage is recorded. */
   readonly keep: ((account: AccountState) => void) | undefined
+  /** True if the provider tells when a call is written. @defaultValue false */
+  readonly isTold?: boolean
 }
 
 const secondMs = 1_000

@@ -69,7 +69,12 @@ export class FleetAccount implements AccountState {
     this.#core = new PooledAccount(options, { ...policy, keep: undefined })
     const { slotMs } = rounds
     this.#pause = new AskPause(slotMs)
-    this.#tokens = new FleetTokens(slotMs, marginMs, this.windows[narrowestOf(this.windows)]?.windowMs)
+    this.#tokens = new FleetTokens({
+      slotMs,
+      marginMs,
+      shortestMs: this.windows[narrowestOf(this.windows)]?.windowMs,
+      isTold: policy.isTold === true,
+    })
     this.#concurrency = options.concurrencyMax
     const keep = policy.keep && (() => policy.keep!(this))
     this.long = FleetLongUse.of(options.windows, { slotMs, marginMs, keep })
@@ -304,10 +309,10 @@ export class FleetAccount implements AccountState {
     this.#pause.heard(now, grant, ask.kept, slot, until)
     if (grant.tokens === 0) return
     const before = this.#tokens.inHand
-    this.#tokens.give(grant, slot, until, isCritical)
+    this.#tokens.give(grant, slot, until, isCritical, now)
     this.#rounds.held(this.#tokens.inHand - before, 0)
     const isGood = !this.isOut(now) || (grant.isProbe && this.waitsUntil <= now)
-    if (now >= until || !isGood) {
+    if (!this.#tokens.has(now, true) || !isGood) {
       this.#void()
       this.#rounds.tell(this, false)
     } else this.#listener?.tokens()

@@ -22,6 +22,17 @@ interface OpenCall {
   isExpected: boolean
 }
 
+interface FleetTokensOptions {
+  /** The width of a slot. */
+  readonly slotMs: number
+  /** The time by which the windows are kept longer. */
+  readonly marginMs: number
+  /** The length of the shortest window, with the margin; undefined where there is none. */
+  readonly shortestMs: number | undefined
+  /** True if the provider tells when a call is written. */
+  readonly isTold: boolean
+}
+
 /** Calls have different instants, so that the end of one never is that of another. */
 const apartMs = 0.001
 
@@ -31,6 +42,8 @@ export class FleetTokens {
   #critical = 0
   #slot = 0
   #until = Number.NEGATIVE_INFINITY
+  /** The instant until which they are good: the end of their slot, or as long again where they came behind it. */
+  #goodUntil = Number.NEGATIVE_INFINITY
   #isProbe = false
   /** Calls by the instants at which they were taken. Bounded by the calls under way. */
   readonly #open = new Map<number, OpenCall>()
@@ -49,17 +62,16 @@ export class FleetTokens {
   readonly #uncountedMs: number
   /** False for an account without windows: its tokens bound the calls under way, and it does not matter when a call leaves. */
   readonly #hasWindows: boolean
+  readonly #isTold: boolean
+  readonly #slotMs: number
 
-  /**
-   * @param slotMs the width of a slot
-   * @param marginMs the time by which the windows are kept longer
-   * @param shortestMs the length of the shortest window, with the margin; undefined where there is none
-   */
-  constructor(slotMs: number, marginMs: number, shortestMs: number | undefined) {
+  constructor({ slotMs, marginMs, shortestMs, isTold }: FleetTokensOptions) {
     this.#slackMs = Math.max(lateMsMax, marginMs / 2)
     this.#hasWindows = shortestMs !== undefined
     this.#keptSlots = Math.floor((shortestMs ?? Number.POSITIVE_INFINITY) / slotMs)
     this.#uncountedMs = Math.min(uncountedMsMax, (shortestMs ?? Number.POSITIVE_INFINITY) / 4)
+    this.#isTold = isTold
+    this.#slotMs = slotMs
   }
 
   get inHand(): number {
@@ -78,14 +90,19 @@ export class FleetTokens {
 
   /** Tests if a call may be made now with what is in hand. */
   has(now: number, isCritical: boolean): boolean {
-    return now < this.#until && (this.#count > 0 || (isCritical && this.#critical > 0))
+    return now < this.#goodUntil && (this.#count > 0 || (isCritical && this.#critical > 0))
   }
 
-  /** Puts granted tokens in hand. */
-  give({ tokens, isProbe }: SlotGrant, slot: number, until: number, isCritical: boolean): void {
+  /**
+   * Puts granted tokens in hand. An answer may come late in its slot or behind it, where all cores are busy: then a call whose
+   * writing is told may begin as long as a slot later, for one that is not written counts in the next slot in any case.
+   */
+  give({ tokens, isProbe }: SlotGrant, slot: number, until: number, isCritical: boolean, now: number): void {
     if (slot !== this.#slot) this.drop()
     this.#slot = slot
     this.#until = until
+    const isGood = this.#isTold && now < until + this.#uncountedMs / 2
+    this.#goodUntil = isGood ? Math.max(until, now + this.#slotMs) : until
     this.#isProbe = isProbe && tokens > 0
     if (isCritical) this.#critical += tokens
     else this.#count += tokens

@@ -95,11 +95,12 @@ export class Pool {
       marginMs: options.marginMs,
       breaker: options.breaker ?? defaultBreakerPolicy,
       adaptive: options.adaptive,
+      isTold: this.provider.tellsWritten === true,
       keep: options.keep && ((account: AccountState) => options.keep?.(this, account)),
     }
     const { stateOf = (of, by) => new PooledAccount(of, by) } = options
-    const members = options.accounts.map((account) => stateOf(account, policy))
-    this.#accounts = members
+    this.#accounts = options.accounts.map((account) => stateOf(account, policy))
+    const members = this.#accounts
     this.#turns = new RoundRobin({
       members,
       freeAt: (account, now) => account.freeAt(now, this.#kept, this.#shared),
@@ -267,14 +268,15 @@ export class Pool {
 
   /** Hears of what an account learns later: tokens, and verdicts that were made elsewhere. */
   #listen(account: AccountState): void {
-    const tokens = (): void => {
-      this.#changed(account)
-      this.#tellNews()
-    }
-    const verdicts = (now: number, changes: readonly AccountChange[]): void => {
-      for (const change of changes) this.#apply(now, account, change)
-    }
-    account.listen({ tokens, verdicts })
+    account.listen({
+      tokens: () => {
+        this.#changed(account)
+        this.#tellNews()
+      },
+      verdicts: (now, changes) => {
+        for (const change of changes) this.#apply(now, account, change)
+      },
+    })
   }
 
   /** Calls the listener when an account went out or came back, or may be called earlier or later than before. */
@@ -343,9 +345,8 @@ export class Pool {
     )
     for (const result of warmed) {
       // A server that is down now may be back at the first message; a key that cannot be read stays unreadable.
-      if (result.status === 'rejected' && (result.reason as { code?: string }).code === 'INVALID_CONFIG') {
+      if (result.status === 'rejected' && (result.reason as { code?: string }).code === 'INVALID_CONFIG')
         throw result.reason
-      }
     }
   }
 
@@ -364,9 +365,8 @@ export class Pool {
     for (const record of records) {
       if (record.channel !== this.channel || record.provider !== this.provider.name) continue
       const account = this.#find(record.account)
-      if (account === undefined) continue
-      account.restore(record)
-      if (account.isOut(now)) this.#out.add(account)
+      account?.restore(record)
+      if (account?.isOut(now)) this.#out.add(account)
     }
     if (this.#out.size > 0) this.#weigh(now)
   }

@@ -10,9 +10,12 @@ const slot = 50
 /** The slot is over at 1,020. */
 const until = 1_020
 
+const newTokens = (shortestMs: number | undefined, isTold = false): FleetTokens =>
+  new FleetTokens({ slotMs: defaultSlotMs, marginMs: 20, shortestMs, isTold })
+
 function tokensOf(count: number): FleetTokens {
-  const tokens = new FleetTokens(defaultSlotMs, 20, 1_020)
-  tokens.give(grant(count), slot, until, false)
+  const tokens = newTokens(1_020)
+  tokens.give(grant(count), slot, until, false, 1_000)
   return tokens
 }
 
@@ -26,9 +29,33 @@ describe('tokens of a slot', () => {
     assert.deepEqual(tokens.tell(1_019).back, [slot, 2])
   })
 
+  it('that come behind their slot are good for as long again where the writing of a call is told, and their calls count anew', () => {
+    const tokens = newTokens(1_020, true)
+    tokens.give(grant(2), slot, until, false, until + 60)
+    assert.ok(tokens.has(until + 60, false))
+    const takenAt = tokens.take(until + 60)
+    tokens.expect(takenAt, true)
+    assert.ok(!tokens.has(until + 60 + defaultSlotMs, false))
+    assert.equal(tokens.drop(), 1)
+    assert.deepEqual(tokens.tell(until + 61), { late: 1, back: [slot, 2] })
+    tokens.told(slot + 4, until + 80)
+    assert.equal(tokens.renew(takenAt, until + 70), takenAt)
+  })
+
+  it('that come long behind their slot are given back, and all where the writing of a call is not told', () => {
+    for (const [isTold, at] of [
+      [true, until + 130],
+      [false, until + 1],
+    ] as const) {
+      const tokens = newTokens(1_020, isTold)
+      tokens.give(grant(1), slot, until, false, at)
+      assert.ok(!tokens.has(at, false))
+    }
+  })
+
   it('for critical notifications are not for others', () => {
-    const tokens = new FleetTokens(defaultSlotMs, 20, 1_020)
-    tokens.give(grant(1), slot, until, true)
+    const tokens = newTokens(1_020)
+    tokens.give(grant(1), slot, until, true, 1_000)
     assert.ok(!tokens.has(1_000, false))
     assert.ok(tokens.has(1_000, true))
   })
@@ -50,7 +77,7 @@ describe('tokens of a slot', () => {
     const tokens = tokensOf(1)
     const takenAt = tokens.take(1_010)
     assert.equal(tokens.renew(takenAt, until + 10), undefined)
-    tokens.give(grant(1), slot + 1, 1_040, false)
+    tokens.give(grant(1), slot + 1, 1_040, false, 1_000)
     assert.equal(tokens.renew(takenAt, until + 10), until + 10)
     assert.ok(!tokens.has(until + 10, false), 'the other token is used')
     assert.deepEqual(tokens.tell(until + 10).back, [slot, 1])
@@ -134,13 +161,13 @@ describe('tokens of a slot', () => {
     assert.equal(tokens.renew(takenAt, until + 2_130), undefined)
     assert.deepEqual(tokens.tell(until + 2_141), { late: 0, back: [slot + 103, 1] })
     assert.equal(tokens.overdueAt(), undefined, 'it is not counted any more')
-    tokens.give(grant(1), slot + 105, until + 2_160, false)
+    tokens.give(grant(1), slot + 105, until + 2_160, false, 1_000)
     assert.equal(tokens.renew(takenAt, until + 2_150), until + 2_150, 'another token permits it')
   })
 
   it('let no call be written that was not counted for a quarter of a short window', () => {
-    const tokens = new FleetTokens(defaultSlotMs, 20, 200)
-    tokens.give(grant(1), slot, until, false)
+    const tokens = newTokens(200)
+    tokens.give(grant(1), slot, until, false, 1_000)
     const takenAt = tokens.take(1_010)
     assert.ok(tokens.mayLeave(takenAt, until + 49))
     assert.equal(tokens.mayLeave(takenAt, until + 50), false)
@@ -173,8 +200,8 @@ describe('tokens of a slot', () => {
   })
 
   it('of an account without windows permit a call however late it leaves, and count nowhere', () => {
-    const tokens = new FleetTokens(defaultSlotMs, 20, undefined)
-    tokens.give(grant(2), slot, until, false)
+    const tokens = newTokens(undefined)
+    tokens.give(grant(2), slot, until, false, 1_000)
     const takenAt = tokens.take(1_010)
     assert.equal(tokens.renew(takenAt, until + 500), takenAt)
     assert.equal(tokens.overdueAt(), undefined)
