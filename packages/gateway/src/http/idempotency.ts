@@ -73,11 +73,11 @@ export function createIdempotency(options: {
     const requestHash = request.received?.hash() ?? hashOf(Buffer.alloc(0))
     const beginning = once.begin(key, requestHash)
     const begun = beginning instanceof Promise ? await beginning : beginning
-    if (begun === 'mismatch') throw mismatch()
-    if (begun === 'busy') {
-      // The mark may be one of a process that has died behind its commit.
+    if (begun !== 'new') {
+      // The mark may be one of a process that has died behind its commit, or of another body that is about to be refused.
       const answer = await recorded(key, requestHash)
       if (answer !== undefined) return answer
+      if (begun === 'mismatch') throw mismatch()
       throw new SluiceError(
         'IDEMPOTENCY_IN_PROGRESS',
         'The first request with this key is still being worked on.',

@@ -60,6 +60,16 @@ test('a repetition finds the stored answer though the mark of its request was le
   await stub.once.end(mark)
 })
 
+test('a repetition finds the stored answer while another body with the same key is about to be refused', async () => {
+  const first = await post(message, 'beside')
+  const { tenant, module, method, path } = stub.answers.find(({ key }) => key === 'beside')!
+  const mark = { tenant, module, method, path, key: 'beside' }
+  assert.equal(await stub.once.begin(mark, 'another body'), 'new')
+  const second = await post(message, 'beside')
+  await stub.once.end(mark)
+  assert.deepEqual([second.status, second.text], [first.status, first.text])
+})
+
 test('a second request is refused while the first is in progress', async () => {
   const gate = Promise.withResolvers<void>()
   const reached = Promise.withResolvers<void>()
