@@ -15,6 +15,7 @@ import type {
   Status,
   TimelineEvent,
 } from './model.ts'
+import type { Firing, LimitRequest } from './ports/limiter.ts'
 import type { Occupancy, Room, TakenRoom } from './ports/tenants.ts'
 import type {
   Change,
@@ -212,7 +213,7 @@ export interface Contents {
 }
 
 /** A request to reserve a slot for one notification. */
-export interface ReservationRequest {
+export interface ReservationRequest extends Pick<LimitRequest, 'print'> {
   readonly notification: Countable & Pick<Notification, 'id'>
   readonly recipient: Recipient | null
   readonly notBefore?: number
@@ -239,10 +240,8 @@ export interface ReleaseRequest extends Pick<ReservationRequest, 'recipient'> {
 export interface RecipientLimiter {
   reserve(reservationRequests: readonly ReservationRequest[]): Promise<readonly Reservation[]>
   preview(reservationRequests: readonly ReservationRequest[]): Promise<readonly Reservation[]>
-  /** Counts the notification as sent at the moment of handing over, or reserves anew at `at`. */
-  fire(
-    reservationRequests: readonly Pick<ReservationRequest, 'notification' | 'recipient'>[],
-  ): Promise<readonly { readonly fired: boolean; readonly at: number }[]>
+  /** Counts the notification as sent at the moment of handing over, or reserves anew at `at`, or says what to suppress. */
+  fire(reservationRequests: readonly ReservationRequest[]): Promise<readonly Omit<Firing, 'freed'>[]>
   /** Counts a notification that was fired before as sent now, because it left only now. */
   left(reservationRequest: Pick<ReservationRequest, 'notification' | 'recipient'>): Promise<void>
   /** Counts a refused notification where limits count refusals; false where none does. */

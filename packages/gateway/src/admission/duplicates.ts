@@ -24,7 +24,7 @@ export interface DuplicatesOptions {
  * after which a process is declared dead (12 to 14 s): one that stood still between this and its commit may commit before
  * (decision 0042).
  */
-const orphanedMs = 15_000
+export const orphanedMs = 15_000
 /**
  * A try that took longer than this does not commit, ms, but begins anew: its fingerprints may be another's soon. With the
  * 5 s that a statement may take it lies below `orphanedMs`. A batch on a busy machine takes seconds.

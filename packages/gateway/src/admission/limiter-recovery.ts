@@ -192,6 +192,7 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
     const countedSince = now - reachMs()
     const entries: Entry[] = []
     const fingerprints: Facts['fingerprints'][number][] = []
+    const left: typeof fingerprints = []
     const held: HeldInstant[] = []
     let heldUntil = now + 2 * reachMs()
     const waitlist = new Set<string>()
@@ -209,7 +210,7 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
         until: Math.min(until, heldUntil),
       }),
       async take(admission: Admission): Promise<void> {
-        const { id, status, policyVersion, createdAt, fingerprint } = admission
+        const { id, status, policyVersion, createdAt, fingerprint, firedAt } = admission
         const recorded = await findOrNobody(recipients, admission.tenant, admission.to.id)
         const all = policy.rulesFor(admission, recorded)
         const rules = rulesIn(all, subject)
@@ -225,15 +226,14 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
         if (waiter !== undefined && !waitlist.has(waiter) && rules.length > 0) waitlist.add(waiter)
         if (status === 'scheduled' && (policyVersion !== policy.version || isUnsettled())) isOutdated = true
         if (createdAt > now - dedupMs && countsAsFirst(admission))
-          fingerprints.push({ fingerprint, id, at: createdAt })
+          (firedAt === undefined ? fingerprints : left).push({ fingerprint, id, at: createdAt })
       },
       /** @param places - planned instants of the overdue */
       facts(places: ReadonlyMap<string, number>): Facts {
-        // Where several have one fingerprint the first of them is kept, which is the last to be set.
-        fingerprints.reverse()
         return {
           entries: places.size === 0 ? entries : entries.map((entry) => movedTo(entry, places.get(entry.id))),
-          fingerprints,
+          // Where several have one fingerprint the first that has left is kept, else the first, which is the last to be set.
+          fingerprints: [...left, ...fingerprints].reverse(),
           waitlist: [...waitlist],
           isOutdated: isOutdated || waitlist.size > 0 || places.size > 0,
         }

@@ -29,7 +29,7 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
   let releases = 0
 
   function requestsOf(reservationRequest: ReservationRequest): LimitRequest[] {
-    const { notification, recipient, horizonMs, promisedAt, inTurn } = reservationRequest
+    const { notification, recipient, horizonMs, promisedAt, inTurn, print } = reservationRequest
     const notBefore = laterOf(reservationRequest.notBefore, forbiddenHours.heldUntil(notification))
     const from = Math.max(clock.now(), notBefore ?? 0)
     const forbidden = forbiddenHours.forbidden(notification, recipient, from)
@@ -44,6 +44,7 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
       if (forbidden !== undefined) request.forbidden = forbidden
       if (promisedAt !== undefined) request.promisedAt = promisedAt
       if (inTurn !== undefined) request.inTurn = inTurn
+      if (print !== undefined && subject.recipient !== undefined) request.print = print
       // A critical notification does not wait for others to move up (contract, Moving up).
       if (reservationRequest.waited === true || notification.priority === 'critical') request.waited = true
       return request
@@ -158,6 +159,8 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
       for (let round = 0, asked = requests; round < roundsMax; round += 1) {
         const answers = await state.fire(asked)
         freed.push(...answers.flatMap((answer) => answer.freed ?? []))
+        const duplicate = answers.find(({ isDuplicate }) => isDuplicate)
+        if (duplicate !== undefined) return duplicate
         const fired = answers.every((answer) => answer.fired)
         const instants = answers.map(({ at }) => at)
         const at = Math.max(...instants)
@@ -199,10 +202,11 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
       ask(reservationRequests, (requests) => state.preview(requests), previewTogether),
     fire: (reservationRequests) =>
       ask(
-        reservationRequests.map(({ notification, recipient }) => ({
+        reservationRequests.map(({ notification, recipient, print }) => ({
           notification,
           recipient,
           patient: true,
+          ...(print === undefined ? {} : { print }),
         })),
         fireAll,
         fireTogether,

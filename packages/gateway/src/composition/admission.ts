@@ -6,6 +6,7 @@
 import { createMemoryState } from '../adapters/state/memory.ts'
 import { createMemoryThrottle } from '../adapters/state/throttle/memory-throttle.ts'
 import { createOrphans } from '../admission/digests/orphans.ts'
+import { duplicatesWithheld } from '../admission/duplicates-withheld.ts'
 import { createErasure } from '../admission/erasure.ts'
 import { createFreedSlots, createNewcomerPause } from '../admission/freed-slots.ts'
 import { createGate } from '../admission/gate.ts'
@@ -87,7 +88,10 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
   const heldSubjects = createHeldSubjects({ policy })
   const limiter = complaints.behind(
     heldSubjects.behind(
-      createRecipientLimiter({ state, policy, forbiddenHours, clock, onFreed: freedSlots.report }),
+      duplicatesWithheld(
+        createRecipientLimiter({ state, policy, forbiddenHours, clock, onFreed: freedSlots.report }),
+        { state, store, policy, clock },
+      ),
     ),
   )
 

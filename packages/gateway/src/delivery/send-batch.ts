@@ -13,7 +13,7 @@ import type { Completer } from './completer.ts'
 import type { Endpoints } from './endpoints.ts'
 import { firedInTime } from './fired-in-time.ts'
 import type { InFlightSends } from './in-flight-sends.ts'
-import { postponed } from './not-sent.ts'
+import { postponed, suppressed } from './not-sent.ts'
 import type { Quarantine } from './quarantine.ts'
 import type { Retries } from './retry.ts'
 import { type CheckedBatch, createSendChecks, nearMs } from './send-checks.ts'
@@ -137,7 +137,7 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
           late += 1
           putBack(attempt)
         } else if (rules.policyVersion() !== version) putBack(attempt)
-        else if (!fired) delay(attempt, at)
+        else if (!fired) delay(attempt, at, firing.isDuplicate)
         else if (isOver(attempt) || (recipients.changes !== changes && isForbidden(attempt))) putBack(attempt)
         else if (attempt.fired(firedAt)) attempt.send()
         else drop(attempt)
@@ -211,8 +211,8 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
     queue.giveBack([attempt.notification])
   }
 
-  /** Waits for the instant of the limits: in memory if it is near; else it is scheduled again on record. */
-  function delay(attempt: Attempt, at: number): void {
+  /** Waits for the instant of the limits: in memory if it is near; else it is scheduled again on record. A duplicate ends. */
+  function delay(attempt: Attempt, at: number, isDuplicate = false): void {
     const { notification, recipient, events } = attempt
     if (!ledger.isCurrent(notification)) {
       drop(attempt)
@@ -220,13 +220,14 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
     }
     attempt.release()
     const now = clock.now()
-    if (at - now <= nearMs) {
-      scheduler.postpone(notification, Math.min(at, notification.expiresAt ?? at))
-      return
+    if (isDuplicate) completer.add(suppressed(notification, events, now, 'duplicate'))
+    else if (at - now <= nearMs) scheduler.postpone(notification, Math.min(at, notification.expiresAt ?? at))
+    else {
+      // It met quiet hours or limits that did not apply when it was reserved.
+      const reason = rules.quietAt(notification, recipient, now) ?? 'recipient_limit'
+      const policyVersion = rules.policyVersion()
+      completer.add(postponed(notification, events, now, { at, reason, policyVersion }))
     }
-    // It met quiet hours or limits that did not apply when it was reserved.
-    const reason = rules.quietAt(notification, recipient, now) ?? 'recipient_limit'
-    completer.add(postponed(notification, events, now, { at, reason, policyVersion: rules.policyVersion() }))
   }
 
   /** Ends the attempt of a notification that has gone another way while it was fired. */

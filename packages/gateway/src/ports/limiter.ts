@@ -31,6 +31,14 @@ export interface LimitRequest {
   readonly inTurn?: boolean
   /** For `advance`, the instant that is on record, epoch ms. */
   readonly promisedAt?: number
+  /** For `fire`: nothing is counted where another notification holds it. A state in the memory of its process looks not. */
+  readonly print?: HeldPrint
+}
+
+/** The fingerprint that a notification took when it was accepted. */
+export interface HeldPrint extends Pick<FingerprintHold, 'fingerprint' | 'windowMs'> {
+  /** Epoch ms: who holds it since an instant a window or more away is another first. */
+  readonly acceptedAt: number
 }
 
 /** A slot to release. */
@@ -80,6 +88,8 @@ export interface Firing {
   readonly at: number
   /** The subject, where the released slot is free and other notifications wait there: paused, as by `cancel`. */
   readonly freed?: Subject
+  /** Another notification holds its fingerprint: the server lost it before both were on record. */
+  readonly isDuplicate?: true
 }
 
 export interface LimitState {

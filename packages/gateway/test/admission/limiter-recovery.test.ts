@@ -15,21 +15,33 @@ const sent = { at: notification.dueAt + 7, status: 'sending' } as const
 interface Setup {
   /** Fields of the notification on record that differ from those of its acceptance. */
   readonly recorded?: Partial<Admission>
+  /** Fields of notifications that are on record behind it. */
+  readonly others?: readonly Partial<Admission>[]
   readonly live?: () => { readonly events: readonly TimelineEvent[] } | undefined
   /** Called where recipients are looked up; without it they are in memory. */
   readonly onFind?: () => void
   readonly now?: number
 }
 
-function setUp({ recorded = {}, live = () => undefined, onFind, now = notification.dueAt }: Setup) {
+function setUp({
+  recorded = {},
+  others = [],
+  live = () => undefined,
+  onFind,
+  now = notification.dueAt,
+}: Setup) {
   return createLimiterRecovery({
     store: {
       mayHave: () => true,
-      counted: async () => ({ items: [{ ...admissionOf(notification), ...recorded }], nextCursor: null }),
+      counted: async () => ({
+        items: [recorded, ...others].map((fields) => ({ ...admissionOf(notification), ...fields })),
+        nextCursor: null,
+      }),
     },
     policy: {
       version: 'p1',
       longestWindowMs: 1_000,
+      deduplicationWindowMs: 60_000,
       maxDelayMs: 1_000,
       rulesFor: () => [{ subject, rules: [{ stream: 'all' }] }],
     } as unknown as Policy,
@@ -90,4 +102,24 @@ test('a call that is settled while its page of the record is taken counts as sen
   })
   const { entries } = await recover(subject)
   assert.deepEqual(entries, [{ id: notification.id, at: sent.at, fired: true, streams: ['all'] }])
+})
+
+test('of several with one fingerprint the first that has left holds it, and else the first', async () => {
+  const { createdAt } = notification
+  const dueAt = createdAt + 60_000
+  const holderOf = async (...rows: readonly Partial<Admission>[]): Promise<string | undefined> => {
+    const [recorded = {}, ...others] = rows.map((row, index) => ({
+      id: `${index}`,
+      createdAt,
+      dueAt,
+      ...row,
+    }))
+    const { fingerprints } = await setUp({ recorded, others, now: createdAt + 5_000 })(subject)
+    // The last one to be set stays.
+    return fingerprints.at(-1)?.id
+  }
+  const left = { status: 'delivered', firedAt: createdAt + 9 } as const
+  assert.equal(await holderOf({}, {}), '0')
+  assert.equal(await holderOf({}, left, left), '1')
+  assert.equal(await holderOf({ status: 'cancelled' }, {}, {}), '1')
 })

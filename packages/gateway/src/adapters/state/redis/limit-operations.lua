@@ -104,9 +104,16 @@ if operation == 'turn' then
   return { 'ok', answer }
 end
 
--- Own arguments: the first instant that is asked for; 1 where the caller plans the subject again if it is late. Nothing of
--- it leaves meanwhile.
+-- Own arguments: the first instant that is asked for; 1 where the caller plans the subject again if it is late; and the
+-- fingerprint, since when its notification is accepted, and the window, ms. Nothing of it leaves meanwhile. Two that were
+-- accepted around a loss both took the fingerprint; one of them holds it.
 if operation == 'fire' then
+  local print = ARGV[18] and call('HGET', prints, ARGV[18])
+  if print then
+    local since, owner = string.match(print, '^(%d+) (.*)$')
+    local apart = since - ARGV[19]
+    if owner ~= id and max(apart, -apart) < ARGV[20] + 0 then return { 'none' } end
+  end
   if row[2] and isPlanned() then return { 'paused' } end
   -- One that was overdue when the subject was filled may hold a later place: others leave before it.
   local place = placeOf(id)

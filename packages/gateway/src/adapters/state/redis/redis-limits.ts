@@ -138,18 +138,25 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
   }
 
   async function fire(request: LimitRequest, mayPlan = plan !== undefined): Promise<Firing> {
-    const { subject, id, rules, notBefore = 0 } = request
+    const { subject, id, rules, notBefore = 0, print } = request
     const token = calls.newToken()
     const asked = await ask(
       'fire',
       request,
-      [String(notBefore), flag(mayPlan)],
+      [
+        String(notBefore),
+        flag(mayPlan),
+        ...(print === undefined ? [] : [print.fingerprint, String(print.acceptedAt), String(print.windowMs)]),
+      ],
       (limits) => limits.fire(subject.key, id, rules, releaseOf(request)),
       token,
     )
     // Limits that refuse it take out what they counted of an earlier try.
     if (asked.answer?.fired !== true) recentlyFired?.forget(subject, id)
-    if (asked.answer === undefined) return { fired: false, at: asked.heldAt! }
+    if (asked.answer === undefined)
+      return asked.heldAt === undefined
+        ? { fired: false, at: clock.now(), isDuplicate: true }
+        : { fired: false, at: asked.heldAt }
     const { fired, at } = asked.answer
     if (fired) recentlyFired?.note(request, at)
     if (plan !== undefined && asked.added[0] === 2) {
@@ -205,7 +212,7 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
     return added[0] === 1
   }
 
-  const print = async (
+  const askPrint = async (
     operation: string,
     { subject, fingerprint, id }: Omit<FingerprintHold, 'windowMs'>,
     ...more: readonly string[]
@@ -260,16 +267,16 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
       Promise.all(
         requests.map(async (request) => {
           const { windowMs, dry, inPlaceOf = '' } = request
-          const [isHeld] = await print('print', request, String(windowMs), flag(dry === true), inPlaceOf)
+          const [isHeld] = await askPrint('print', request, String(windowMs), flag(dry === true), inPlaceOf)
           return isHeld === 1
         }),
       ),
     async fingerprintHolder({ subject, fingerprint }) {
-      const [id, since] = await print('print holder', { subject, fingerprint, id: '' })
+      const [id, since] = await askPrint('print holder', { subject, fingerprint, id: '' })
       return id === undefined ? undefined : { id: String(id), since: Number(since) }
     },
     async releaseFingerprints(requests) {
-      await Promise.all(requests.map((request) => print('drop print', request)))
+      await Promise.all(requests.map((request) => askPrint('drop print', request)))
     },
     renew: calls.renew,
     async adopt(requests) {

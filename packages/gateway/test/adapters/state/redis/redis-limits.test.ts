@@ -43,6 +43,22 @@ for (const engine of engines)
       await state.resume([ada])
     })
 
+    it('counts nothing of one whose fingerprint another has taken since, unless that is another first', async () => {
+      const { state, now } = openLimits(engine)
+      const hold = (id: string, more = {}) =>
+        state.holdFingerprints([{ subject: ada, fingerprint: 'f', id, windowMs: 10 * second, ...more }])
+      const fire = async (acceptedAt: number) => {
+        const print = { fingerprint: 'f', acceptedAt, windowMs: 10 * second }
+        return (await state.fire([{ ...request('1'), print }]))[0]!
+      }
+      await hold('1')
+      await hold('2', { inPlaceOf: '1' })
+      assert.deepEqual(await fire(now()), { fired: false, at: now(), isDuplicate: true })
+      assert.equal((await reserve(state, '3')).at, now())
+      await state.cancel([{ subject: ada, id: '3' }])
+      assert.equal((await fire(now() - 10 * second)).fired, true)
+    })
+
     it('holds newcomers of another process up, until the pause is over', async () => {
       const { state, openState, now } = openLimits(engine)
       const other = openState()
