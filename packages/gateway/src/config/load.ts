@@ -324,8 +324,8 @@ function readPolicy(named: string | undefined, source: Source, cwd: string): Pol
 }
 
 /**
- * Checks that notifications are kept as long as the longest window: a forgotten one cannot be counted after a
- * restart.
+ * Checks that notifications are kept as long as the longest window: a forgotten one is neither counted after a restart
+ * nor known as the first of its duplicates.
  */
 function checkRetention(
   retention: RetentionConfig,
@@ -339,11 +339,12 @@ function checkRetention(
   ])
   const longestMs = Math.max(
     policy.compiled.longestWindowMs,
+    policy.compiled.deduplicationWindowMs ?? 0,
     ...tenantWindows.map((window) => window.windowMs),
   )
   if (retention.notificationsMs >= longestMs) return
   source.fault(
     ['retention', 'notifications'],
-    `is shorter than the longest window of the limits, ${Math.ceil(longestMs / dayMs)}d: what is forgotten cannot be counted`,
+    `is shorter than the longest window of the policy and the tenants, ${Math.ceil(longestMs / dayMs)}d: what is forgotten cannot be counted`,
   )
 }

@@ -35,12 +35,19 @@ export function startRetention(options: RetentionOptions): Retention {
   const { ledger, intake, members, clock, onError } = options
   const rounds = { done: 0, failed: 0 }
   let disarm = clock.at(clock.now() + everyMs, prune)
-  ledger.prune(nothing).catch((error) => onError('look for the oldest notification', error))
+  look()
+
+  function look(): void {
+    ledger.prune(nothing).catch((error) => onError('look for the oldest notification', error))
+  }
 
   function prune(): void {
     const now = clock.now()
     disarm = clock.at(now + everyMs, prune)
-    if (!members.holds('retention')) return
+    if (!members.holds('retention')) {
+      look()
+      return
+    }
     const notifications = now - options.notificationsMs
     Promise.all([
       ledger.prune({ answers: now - options.answersMs, notifications }),

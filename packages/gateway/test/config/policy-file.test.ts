@@ -82,3 +82,20 @@ test('an invalid policy refuses a valid configuration, as INVALID_POLICY', (t) =
     message: 'sluice.yaml:2: policy: names a file that cannot be read (there is none): none.yaml',
   })
 })
+
+test('notifications may not be forgotten while a repetition of them is a duplicate', (t) => {
+  const policy = 'deduplication: { window: 12h }\nlimits: [{ name: all, for: any, max: 3/1h }]'
+  const keptFor = (kept: string) =>
+    loadConfig({
+      env: {},
+      cwd: temporaryFolder(t, {
+        'p.yaml': policy,
+        'sluice.yaml': `policy: p.yaml\nretention: { notifications: ${kept} }`,
+      }),
+    })
+  assert.throws(
+    () => keptFor('2h'),
+    /retention.notifications: is shorter than the longest window of the policy and the tenants, 1d/,
+  )
+  assert.equal(keptFor('12h').policy.compiled.deduplicationWindowMs, 43_200_000)
+})

@@ -348,7 +348,7 @@ const refusals: readonly Refusal[] = [
     name: 'notifications forgotten while they count',
     yaml: 'retention: { notifications: 29d }',
     says: [
-      'sluice.yaml:1: retention.notifications: is shorter than the longest window of the limits, 30d: what is forgotten cannot be counted',
+      'sluice.yaml:1: retention.notifications: is shorter than the longest window of the policy and the tenants, 30d: what is forgotten cannot be counted',
     ],
   },
   {

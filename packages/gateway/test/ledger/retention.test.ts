@@ -46,6 +46,7 @@ test('what is over is pruned every ten minutes, by the one process of a fleet wi
   isHolder = false
   await clock.runUntil(30 * minute)
   assert.equal(pruned.length, 1)
+  assert.equal(looks.length, 3, 'without the role it still learns how old the record is')
   isHolder = true
   await clock.runUntil(40 * minute)
   assert.equal(pruned.length, 2)
