@@ -30,7 +30,9 @@ export function createRedisConnections({
       async tallies(tenant) {
         const { answers, silent } = await peers.ask(topic, tenant)
         if (silent.length > 0) throw unavailable(`the ${name} of ${tenant}`, 'a process does not answer')
-        return Array.from(answers, ([member, waiting]) => ({
+        // Others may ask between a fill and this process's next word.
+        const uses = new Map(answers).set(options.member, room.taken(tenant).waiting)
+        return Array.from(uses, ([member, waiting]) => ({
           member,
           queue: 0,
           waiting: waiting as number,

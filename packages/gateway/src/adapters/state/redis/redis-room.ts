@@ -54,6 +54,8 @@ export interface RedisRoomOptions {
 export interface RedisRoom extends RoomState {
   /** Returns what this process alone uses, with what it is asking for. */
   own(tenant: string): Occupancy
+  /** Returns what this process alone uses, without what it is asking for. */
+  taken(tenant: string): Occupancy
   /** Takes the room from processes that have gone: each tenant's is filled anew when it is asked for next. */
   noteGone(members: readonly string[]): void
   /** Hears the newest generation of a tenant's room on record. A room of an earlier one is filled anew. */
@@ -294,6 +296,7 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
       }
       return own
     },
+    taken: (name) => ({ ...(tenants.get(name)?.own ?? nothing) }),
     noteGone(members) {
       for (const id of members) gone.add(id)
       for (const id of gone) if (gone.size > goneMax) gone.delete(id)

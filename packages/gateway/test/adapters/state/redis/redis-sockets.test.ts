@@ -6,6 +6,7 @@ import { limit, type RestoredEntry } from '@sluice/limits'
 import { needs } from '../../../../../../scripts/services/needs.ts'
 import { createSystemClock } from '../../../../src/adapters/clock.ts'
 import { createRedisConnections } from '../../../../src/adapters/state/redis/redis-connections.ts'
+import type { RedisState } from '../../../../src/adapters/state/redis/redis-state.ts'
 import { createRedisTenantRate } from '../../../../src/adapters/state/redis/redis-tenant-rate.ts'
 import type { PeerAnswers, Peers } from '../../../../src/ports/fleet.ts'
 import { newPrefix, openAdmin, openRedis } from './open.ts'
@@ -42,8 +43,17 @@ describe('connections of a tenant over several processes', needs('redis'), () =>
   function open() {
     const prefix = newPrefix()
     const talk = createTalk()
+    let onFilled = async (): Promise<void> => {}
     const fleet = members.map((member) => {
-      const redis = openRedis('redis', { prefix, deadlineMs: 5_000 })
+      const inner = openRedis('redis', { prefix, deadlineMs: 5_000 })
+      const redis: RedisState = {
+        ...inner,
+        async ask(script, key, args, deadlineMs) {
+          const reply = await inner.ask(script, key, args, deadlineMs)
+          if (args[0] === 'fill') await onFilled()
+          return reply
+        },
+      }
       const room = createRedisConnections({ redis, peers: talk.join(member), clock, member })
       after(() => room.close())
       return room
@@ -53,7 +63,13 @@ describe('connections of a tenant over several processes', needs('redis'), () =>
       const taken = await fleet[at]!.take('acme', { queue: 0, critical: 0, waiting: 1 }, bounds)
       return 'giveBack' in taken ? taken.giveBack : undefined
     }
-    return { talk, fleet, connect, lose: () => admin!.remove(`${prefix}{T/acme}:sockets`) }
+    return {
+      ...{ talk, fleet, connect, lose: () => admin!.remove(`${prefix}{T/acme}:sockets`) },
+      /** Sets the work that runs behind each fill, before the process that fills goes on. */
+      onFilled(work: () => Promise<void>) {
+        onFilled = work
+      },
+    }
   }
 
   test('are exactly as many as allowed, wherever they are opened at once', async () => {
@@ -70,6 +86,20 @@ describe('connections of a tenant over several processes', needs('redis'), () =>
     assert.equal(await connect(3, 6), undefined)
     for (const room of fleet) room.noteGone(['a'])
     assert.equal(await connect(3, 5), undefined, 'what the others say counts, and they say it of themselves')
+  })
+
+  test('of the process that fills a lost count are counted before it asks again', async () => {
+    const { connect, lose, onFilled } = open()
+    for (const at of [0, 0, 0, 1]) assert.ok(await connect(at, 4))
+    await lose()
+    let between: Promise<unknown> | undefined
+    onFilled(async () => {
+      between ??= connect(1, 4)
+      await between
+    })
+    assert.equal(await connect(0, 4), undefined)
+    assert.ok(between !== undefined)
+    assert.equal(await between, undefined, 'a fifth')
   })
 
   test('have room again when one is closed elsewhere, within a second or so', async () => {
