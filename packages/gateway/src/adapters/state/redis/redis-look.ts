@@ -38,8 +38,8 @@ const lookMs = 6_000
 const plainMs = 1_000
 /** The server's clock is measured at each connection; above this its machine is set wrong, ms. */
 const clockWrongMs = 60_000
-/** From this on the answers of the limits are too old for their calls on a busy gateway, ms (delivery/fired-in-time.ts). */
-const farMs = 15
+/** From this on some gateways make no call, ms; up to 17 ms all of a pool's rate was used (docs/guides/many-machines.md). */
+const farMs = 20
 /** The quickest of so many answers counts: one of them may be late because this process is. */
 const readingsMax = 10
 
@@ -226,7 +226,7 @@ async function describe(options: RedisLookOptions, node: string, client: Client)
   const speed = `answers in ${tookMs.toFixed(1)} ms`
   const way =
     tookMs < farMs ? `, or give all of them ?slot=${slotOf(tookMs)}ms in the address of the state` : ''
-  const slow = `${speed} at best, and from ${slowMs} ms on a busy gateway makes fewer calls to providers, from ${2 * slowMs} ms on hardly any: keep it in the network of the gateways${way}`
+  const slow = `${speed} at best, and from ${slowMs} ms on a busy gateway makes fewer calls to providers, from some ${farMs} ms on perhaps none: keep it in the network of the gateways${way}`
   // One gateway with a file has its accounts in its own memory.
   const isSlow = usesChannels && tookMs >= slowMs
   if (isSlow) options.onSlow?.(`${node} ${slow}.`)
