@@ -140,6 +140,7 @@ export async function createDispatch(
     limiter,
     keysOf: ({ notification, recipient }) =>
       policy.rulesFor(notification, recipient).map(({ subject }) => subject.key),
+    shortestWindowMs: () => policy.shortestWindowMs,
     recipients,
     contents,
     scheduler,

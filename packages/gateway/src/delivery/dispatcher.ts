@@ -34,6 +34,8 @@ export interface DispatcherOptions {
   readonly limiter: RecipientLimiter
   /** Returns the keys under which limits count a notification. */
   readonly keysOf: SubjectKeys
+  /** Returns the shortest window or distance of a limit, ms. */
+  readonly shortestWindowMs: () => number
   readonly recipients: Recipients
   readonly contents: Pick<Contents, 'of'>
   readonly scheduler: Scheduler
@@ -59,7 +61,8 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
   const { composer, members, clock, random, releaseHolds, onError } = options
   const inFlight = new InFlightCounter()
   const retries = createRetries({ random })
-  const inFlightSends = new InFlightSends(clock, options.keysOf, store.isVersioned)
+  const { keysOf, shortestWindowMs } = options
+  const inFlightSends = new InFlightSends({ clock, keysOf, shortestWindowMs, isShared: store.isVersioned })
   const deadlineOf = createDeadlines(clock)
   const quarantine = createQuarantine({ ledger, scheduler, clock })
   const completer = createCompleter({ ledger, scheduler, clock, releaseHolds, inFlight, onError })

@@ -3,19 +3,15 @@
  * by several subjects, and a subject that is not in memory is read from the store meanwhile: a call that was counted
  * before that would leave later than it counts, and its window would be exceeded at the provider's socket. Pure.
  *
- * Where the provider tells when a call is written, it is counted anew then (in-flight-sends.ts), so that an answer permits it
- * for as long as one that is not written goes uncounted. On a machine whose cores are all busy a process is often not run
- * for longer than 20 ms.
+ * Where the provider tells when a call is written, it is counted anew until then (in-flight-sends.ts), so that an answer
+ * permits it for longer. On a machine whose cores are all busy a process is often not run for longer than 20 ms.
  */
 
 /** As long as every window is kept longer for what happens on the way to the socket, ms. */
 export const permitMs = 20
 
-/**
- * While a call whose writing is told is not written, it is counted as written now so often where other processes use the same
- * limits, ms. They do not know the call: between two counts no window longer than that and its margin is free for them.
- */
-export const recountMs = 100
+/** The same where the provider tells when the call is written, ms. */
+export const toldPermitMs = 100
 
 /**
  * Returns the answer, or that the notification may be fired again now where the answer is too old.
@@ -27,7 +23,7 @@ export function firedInTime(
   now: number,
   isTold: boolean,
 ): { readonly fired: boolean; readonly at: number } {
-  return answer.fired && now - answer.at > (isTold ? recountMs : permitMs)
+  return answer.fired && now - answer.at > (isTold ? toldPermitMs : permitMs)
     ? { fired: false, at: now }
     : answer
 }

@@ -4,13 +4,14 @@
  * instant. While it is not written, it counts as written now whenever another notification is fired that a limit counts
  * with it: one for the same recipient, or of the same author where a limit counts by it. So no window is exceeded,
  * however long calls are delayed and however many are written at once. Where other processes use the same limits, a call
- * that was not counted for a while is not written any more: this process was stopped, or the limits were away.
+ * that was not counted for a while is not written any more: this process was stopped, or the limits were away. Of a short
+ * window that is half of it, so that the other half is left for the count of the writing on its way to the limits.
  */
 
 import type { Notification, Recipient } from '../model.ts'
 import type { Clock } from '../ports.ts'
 import { uncountedMsMax } from './accounts/counted-lease.ts'
-import { permitMs, recountMs } from './fired-in-time.ts'
+import { permitMs } from './fired-in-time.ts'
 
 /** A call that is not written yet, or that was written late and is not counted anew yet. */
 export interface InFlightSend {
@@ -25,10 +26,20 @@ export interface InFlightSend {
 /** Returns the keys under which limits count a notification. */
 export type SubjectKeys = (of: Pick<InFlightSend, 'notification' | 'recipient'>) => readonly string[]
 
+export interface InFlightSendsOptions {
+  readonly clock: Pick<Clock, 'now' | 'monotonic' | 'at'>
+  readonly keysOf: SubjectKeys
+  /** Returns the shortest window or distance of a limit, ms. */
+  readonly shortestWindowMs: () => number
+  /** True if other processes fire in the same limits. */
+  readonly isShared: boolean
+}
+
 /** The unwritten calls of all channels, by subject: bounded by the accounts' concurrency. */
 export class InFlightSends {
   readonly #clock: Pick<Clock, 'now' | 'monotonic' | 'at'>
   readonly #keysOf: SubjectKeys
+  readonly #shortestWindowMs: () => number
   readonly #isShared: boolean
   readonly #bySubject = new Map<string, Set<InFlightSend>>()
   /**
@@ -38,11 +49,16 @@ export class InFlightSends {
   readonly #countedAt = new Map<InFlightSend, number>()
   #isArmed = false
 
-  /** @param isShared true if other processes fire in the same limits */
-  constructor(clock: Pick<Clock, 'now' | 'monotonic' | 'at'>, keysOf: SubjectKeys, isShared: boolean) {
+  constructor({ clock, keysOf, shortestWindowMs, isShared }: InFlightSendsOptions) {
     this.#clock = clock
     this.#keysOf = keysOf
+    this.#shortestWindowMs = shortestWindowMs
     this.#isShared = isShared
+  }
+
+  /** A call that was not counted for so long is not written, ms. */
+  get #uncountedMs(): number {
+    return Math.min(uncountedMsMax, Math.max(permitMs, this.#shortestWindowMs() / 2))
   }
 
   get isEmpty(): boolean {
@@ -65,8 +81,8 @@ export class InFlightSends {
   mayLeave(inFlightSend: InFlightSend): boolean {
     if (!this.#isShared) return true
     const countedAt = this.#countedAt.get(inFlightSend) ?? Number.NEGATIVE_INFINITY
-    if (this.#clock.monotonic() - countedAt > uncountedMsMax) return false
-    return !this.#isLimited(inFlightSend) || this.#clock.now() - inFlightSend.countsAt <= uncountedMsMax
+    if (this.#clock.monotonic() - countedAt > this.#uncountedMs) return false
+    return !this.#isLimited(inFlightSend) || this.#clock.now() - inFlightSend.countsAt <= this.#uncountedMs
   }
 
   #isLimited(inFlightSend: InFlightSend): boolean {
@@ -81,10 +97,11 @@ export class InFlightSends {
     }
   }
 
-  /** Counts what is not written for long as written now, again and again. */
+  /** Counts what is not written for a third of the time for which it may be, as written now, again and again. */
   #arm(): void {
     if (this.#isArmed) return
     this.#isArmed = true
+    const recountMs = Math.floor(this.#uncountedMs / 3)
     this.#clock.at(this.#clock.now() + recountMs, () => {
       this.#isArmed = false
       if (this.#countedAt.size === 0) return

@@ -62,7 +62,8 @@ function policyOf(read: PolicyDocument): Policy {
     deduplicationWindowMs: read.deduplicationWindowMs,
     complaints: read.complaints,
     spreadMs: read.quietHours?.spreadMs ?? 0,
-    longestWindowMs: longestWindowMs(read),
+    longestWindowMs: Math.max(0, ...windowsMsOf(read)),
+    shortestWindowMs: Math.min(Number.POSITIVE_INFINITY, ...windowsMsOf(read)),
     countsRefused: read.limits.some((entry) => entry.countRefused),
     selectors: combinations(read.limits),
     rulesFor: createCounting(read),
@@ -78,12 +79,12 @@ function specOf({ name, windowMs, minItems, maxItems, template }: DigestEntry): 
   return { name, windowMs, minItems, maxItems, template }
 }
 
-function longestWindowMs({ limits, critical }: PolicyDocument): number {
-  let longest = 0
-  for (const { windows, minGapMs = 0 } of critical === undefined ? limits : [...limits, critical]) {
-    longest = windows.reduce((ms, window) => Math.max(ms, window.windowMs), Math.max(longest, minGapMs))
-  }
-  return longest
+/** The lengths of all windows and distances. */
+function windowsMsOf({ limits, critical }: PolicyDocument): readonly number[] {
+  return (critical === undefined ? limits : [...limits, critical]).flatMap(({ windows, minGapMs }) => [
+    ...windows.map(({ windowMs }) => windowMs),
+    ...(minGapMs === undefined ? [] : [minGapMs]),
+  ])
 }
 
 // ---- outcomes

@@ -62,6 +62,8 @@ export interface Policy {
   readonly spreadMs: number
   /** The longest window of any limit: older admissions cannot matter. */
   readonly longestWindowMs: number
+  /** The shortest window or distance of any limit, ms; infinite where there is none. */
+  readonly shortestWindowMs: number
   /** True where a limit counts what it refuses. */
   readonly countsRefused: boolean
   /**

@@ -145,7 +145,7 @@ test('a call that was written and never answered counts besides its retry', asyn
 })
 
 /** Tracks one call where other processes use the same limits, on a clock that can stand still as for a stopped process. */
-function trackShared(keys: readonly string[] = ['ada']) {
+function trackShared(keys: readonly string[] = ['ada'], shortestMs = second) {
   const clock = createVirtualClock(0)
   let stoppedMs = 0
   const call = {
@@ -163,7 +163,12 @@ function trackShared(keys: readonly string[] = ['ada']) {
     monotonic: () => clock.now() + stoppedMs,
     at: (instant: number, callback: () => void) => clock.at(instant - stoppedMs, callback),
   }
-  const sends = new InFlightSends(own, () => keys, true)
+  const sends = new InFlightSends({
+    clock: own,
+    keysOf: () => keys,
+    shortestWindowMs: () => shortestMs,
+    isShared: true,
+  })
   sends.add(call)
   const stop = (ms: number): void => {
     stoppedMs += ms
@@ -202,4 +207,16 @@ test('a call that the limits do not count for a while is never written', async (
   call.countsAt = clock.now()
   await clock.runUntil(500)
   assert.equal(sends.mayLeave(call), false, 'others may have used its place meanwhile')
+})
+
+test('a call that a short window counts is counted anew before half of it is over, or never written', async () => {
+  const { clock, call, sends } = trackShared(['ada'], 100)
+  for (let ms = 0; ms < second; ms += 1) {
+    assert.ok(clock.now() - call.countsAt <= 50)
+    assert.equal(sends.mayLeave(call), true)
+    await clock.runUntil(clock.now() + 1)
+  }
+  call.isAnswered = false
+  await clock.runUntil(call.countsAt + 51)
+  assert.equal(sends.mayLeave(call), false, 'another call may be written when the window is over')
 })

@@ -207,6 +207,7 @@ export async function createStage(t: TestContext, options: StageOptions = {}): P
     ledger,
     limiter,
     keysOf: ({ notification }) => [notification.to.id],
+    shortestWindowMs: () => Number.POSITIVE_INFINITY,
     recipients: {
       cached: (_, id) => recipients.get(id) ?? (options.find === undefined ? null : undefined),
       find: (_, id) => find(id),

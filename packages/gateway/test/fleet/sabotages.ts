@@ -61,7 +61,7 @@ const ofOne: readonly Sabotage[] = [
     name: 'late-answer-of-fire-is-used',
     drill: 'slow-limits',
     file: 'delivery/fired-in-time.ts',
-    from: 'answer.fired && now - answer.at > (isTold ? recountMs : permitMs)',
+    from: 'answer.fired && now - answer.at > (isTold ? toldPermitMs : permitMs)',
     to: 'answer.fired && now < 0',
   },
   {

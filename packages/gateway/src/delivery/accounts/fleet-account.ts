@@ -166,8 +166,8 @@ export class FleetAccount implements AccountState {
     return this.#tokens.mayLeave(takenAt, now)
   }
 
-  left({ takenAt }: CountedCall): void {
-    this.#tokens.close(takenAt)
+  left({ takenAt, leftAt = takenAt }: CountedCall): void {
+    if (this.#tokens.left(takenAt, leftAt)) this.#rounds.tell(this, true)
   }
 
   forget({ takenAt }: CountedCall): void {

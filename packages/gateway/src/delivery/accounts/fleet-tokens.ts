@@ -191,6 +191,15 @@ export class FleetTokens {
     this.#late += 1
   }
 
+  /** Marks a call as written; true where that is later than its slot, whose token may have come behind it, so that it moved. */
+  left(takenAt: number, at: number): boolean {
+    const call = this.#open.get(takenAt)
+    const isLate = call !== undefined && at >= call.until + this.#slackMs
+    if (isLate) this.move(takenAt, at)
+    this.close(takenAt)
+    return isLate
+  }
+
   expect(takenAt: number, isExpected: boolean): void {
     const call = this.#open.get(takenAt)
     if (call !== undefined) call.isExpected = isExpected
