@@ -33,9 +33,16 @@ export function watchLateness(
   let looked = 0
   /** The instants that were promised to each notification, with those at which they were written, oldest first. */
   const promises = new Map<string, { readonly from: number; readonly dueAt: number }[]>()
+  /** The instants at which digests of each tenant were put off: they gave up a place in the limits then, and took a later one. */
+  const putOff = new Map<string, number[]>()
   record.observers.add(({ method, args }) => {
     if (method !== 'commit') return
-    const { accept = [], moves = [] } = args[0] as Change
+    const { accept = [], moves = [], digests = [] } = args[0] as Change
+    for (const each of digests)
+      if (each.kind === 'postpone') {
+        const { tenant } = each.digest
+        putOff.set(tenant, [...(putOff.get(tenant) ?? []), world.now()])
+      }
     for (const { id, status, dueAt } of [...accept, ...moves.map(({ after }) => after)]) {
       const own = promises.get(id) ?? []
       if (status === 'scheduled') own.push({ from: world.now(), dueAt })
@@ -102,10 +109,11 @@ export function watchLateness(
   }
 
   /**
-   * Tests if a notification of the tenant ended without a call meanwhile, or left a digest that closed or was put off: the
-   * place that it held became free then.
+   * Tests if a notification of the tenant ended without a call meanwhile, or a digest closed or was put off: the place that
+   * it held became free then.
    */
   function hasFreed({ tenant }: Notification, from: number, to: number): boolean {
+    if (putOff.get(tenant)?.some((at) => at >= from && at <= to) === true) return true
     return [...rows.values()].some((row) => {
       const last = row.timeline.at(-1)!
       const hasLeft = row.timeline.some(
