@@ -43,7 +43,7 @@ local function numberOf(values, index) return type(values) == 'number' and value
 -- Members: those that were silent for too long are dead or stopped, and their calls have ended.
 local members, wanting = column('members'), false
 for index = 1, #given.q, 3 do wanting = wanting or given.q[index + 1] > 0 end
-local own, askers, isNew = 'm' .. member, 0, true
+local own, askers, isNew, silent = 'm' .. member, 0, true, {}
 for index = #members, 1, -1 do
   local each = members[index]
   if each[1] == member then
@@ -56,6 +56,8 @@ for index = #members, 1, -1 do
     columns['m' .. each[1]], dirty['m' .. each[1]] = nil, nil
     call('HDEL', key, 'm' .. each[1])
     table.remove(members, index)
+  elseif tick - each[2] >= 500 then
+    silent[#silent + 1] = each
   end
   if each[3] > tick - 5 * width then askers = askers + 1 end
 end
@@ -166,6 +168,16 @@ for each, rule in ipairs(rules) do
   sumsOf[each] = whole(rule[1] .. 's')
   hasLong = hasLong or rule[2] > 1
   warmAt = max(warmAt, rule[1] + 3 * width)
+  -- A member that died may have written its calls behind the slot that counts them. When that slot has left the window they
+  -- count for so long as a call may be late (counted-lease.ts).
+  for _, other in ipairs(silent) do
+    local over = tick - other[2] - rule[1]
+    if over >= 0 and over < min(250, rule[1] / 4) + 2 * width then
+      local sums = {}
+      for place, count in ipairs(sumsOf[each]) do sums[place] = count + (column('m' .. other[1])[place] or 0) end
+      sumsOf[each] = sums
+    end
+  end
 end
 local isPlain = not hasLong and tick >= head[2] + warmAt
 local function free(index, place, kept)
