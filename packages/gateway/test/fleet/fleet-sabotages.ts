@@ -254,7 +254,7 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
     name: 'uncounted-call-is-written',
     focus: 'losses',
     file: 'delivery/in-flight-sends.ts',
-    from: 'return !this.#isLimited(inFlightSend) || this.#clock.now() - inFlightSend.countsAt <= uncountedMsMax',
+    from: 'return !this.#isLimited(inFlightSend) || this.#clock.now() - inFlightSend.countsAt <= this.#uncountedMs',
     to: 'return true',
   },
   {
