@@ -5,7 +5,8 @@
  * with it: one for the same recipient, or of the same author where a limit counts by it. So no window is exceeded,
  * however long calls are delayed and however many are written at once. Where other processes use the same limits, a call
  * that was not counted for a while is not written any more: this process was stopped, or the limits were away. Of a short
- * window that is half of it, so that the other half is left for the count of the writing on its way to the limits.
+ * window that is three quarters, and a call is counted anew each third of that: where the limits hear of a call within the last
+ * quarter, they hear in time of its writing, too, and where they do not it is not written.
  */
 
 import type { Notification, Recipient } from '../model.ts'
@@ -58,7 +59,7 @@ export class InFlightSends {
 
   /** A call that was not counted for so long is not written, ms. */
   get #uncountedMs(): number {
-    return Math.min(uncountedMsMax, Math.max(permitMs, this.#shortestWindowMs() / 2))
+    return Math.min(uncountedMsMax, Math.max(permitMs, 0.75 * this.#shortestWindowMs()))
   }
 
   get isEmpty(): boolean {

@@ -208,6 +208,27 @@ test('a call that waits for the answer to its envelope counts for another proces
   await b.stop()
 })
 
+test('a call that is written late keeps a short gap to that of another process, though the limits hear late of it', async () => {
+  const { clock, a, b, writtenAt } = await twoProcesses({
+    sharesLimits: true,
+    countedAfterMs: 40,
+    writtenAfterMs: { a: 148 },
+    policy: {
+      version: 1,
+      limits: [{ name: 'all', for: 'any', per: 'recipient', max: '10/min', minGap: '100ms', over: 'delay' }],
+    },
+  })
+  await a.post({ recipient: 'ada', content: { subject: '1', text: '1' } })
+  await clock.runUntil(clock.now() + 50)
+  await b.post({ recipient: 'ada', content: { subject: '2', text: '2' } })
+  await clock.runUntil(clock.now() + 30 * second)
+  assert.equal(writtenAt.length, 2)
+  for (const [index, at] of writtenAt.entries())
+    if (index > 0) assert.ok(at - writtenAt[index - 1]! >= 100, `written at ${writtenAt}`)
+  await a.stop()
+  await b.stop()
+})
+
 test('what a process has not accepted before it died is no duplicate when it comes again', async () => {
   const { clock, a, b } = await twoProcesses({ sharesLimits: true, commits: false })
   const draft = { recipient: 'ada', content: { subject: 'Your code', text: '1' } }

@@ -43,6 +43,8 @@ export interface TwoProcessesOptions extends Pick<HarnessOptions, 'policy' | 'co
   readonly writtenAfterMs?: Readonly<Record<string, number>>
   /** True if both count in the same limits. @defaultValue false */
   readonly sharesLimits?: boolean
+  /** How long the word of a call that is written late is on its way to the limits that both share, ms. @defaultValue 0 */
+  readonly countedAfterMs?: number
   /** False where the first process accepts, and releases nothing. @defaultValue true */
   readonly claims?: boolean
   /** False where the first process dies before each of its commits. @defaultValue true */
@@ -58,6 +60,7 @@ export async function twoProcesses(options: TwoProcessesOptions = {}) {
     commits = true,
     areTold = true,
     sharesLimits = false,
+    countedAfterMs = 0,
     writtenAfterMs,
     configOfFirst,
     ...more
@@ -69,6 +72,15 @@ export async function twoProcesses(options: TwoProcessesOptions = {}) {
   /** Instants at which calls were written, of both. */
   const writtenAt: number[] = []
   let limits: LimitState | undefined
+  const shared = (own: LimitState): LimitState => ({
+    ...own,
+    mayKeepHolds: true,
+    async force(requests) {
+      if (countedAfterMs > 0)
+        await new Promise<void>((resolve) => clock.at(clock.now() + countedAfterMs, resolve))
+      return own.force(requests)
+    },
+  })
   const lateProvider = (afterMs: number): Provider => ({
     name: 'sandbox',
     idempotent: false,
@@ -113,9 +125,7 @@ export async function twoProcesses(options: TwoProcessesOptions = {}) {
       store: commits || id !== 'a' ? record.open(id) : withoutCommits(record.open(id)),
       members,
       ...(areTold ? { notifier: hints.join() } : {}),
-      ...(sharesLimits
-        ? { wrapState: (own: LimitState) => (limits ??= { ...own, mayKeepHolds: true }) }
-        : {}),
+      ...(sharesLimits ? { wrapState: (own: LimitState) => (limits ??= shared(own)) } : {}),
       ...(writtenAfterMs && { providers: [lateProvider(writtenAfterMs[id] ?? 0)] }),
     }
     return await createHarness({

@@ -37,6 +37,13 @@ test('the longest window is that of any limit, its minimum gap or the critical l
   assert.equal(policyWith([], { critical: { max: '5/week' } }).longestWindowMs, 7 * dayMs)
 })
 
+test('the shortest window is that of any limit, its minimum gap or the critical limit', () => {
+  assert.equal(policyWith([{ name: 'a', for: 'any', max: '1/h, 1/2day' }]).shortestWindowMs, hourMs)
+  assert.equal(policyWith([{ name: 'a', for: 'any', max: '1/h', minGap: '100ms' }]).shortestWindowMs, 100)
+  assert.equal(policyWith([], { critical: { max: '5/week' } }).shortestWindowMs, 7 * dayMs)
+  assert.equal(compilePolicy({}).shortestWindowMs, Number.POSITIVE_INFINITY)
+})
+
 // ---- digests
 
 test('by default comments, followers and other activity are collected, each in its digest', () => {

@@ -180,24 +180,23 @@ export class FleetTokens {
     return call === undefined || now < call.until + this.#uncountedMs
   }
 
-  /** Counts a call that was written later than its slot. */
-  move(takenAt: number, later: number): void {
-    if (!this.#hasWindows) return
+  /** Counts a call that was written later than its slot, and only such a one; returns true where it was. */
+  move(takenAt: number, later: number): boolean {
+    if (!this.#hasWindows) return false
     const call = this.#open.get(takenAt)
-    if (call !== undefined && later < call.until + this.#slackMs) return
+    if (call !== undefined && later < call.until + this.#slackMs) return false
     if (call?.isMoving === true) this.#backWhenTold += 1
     else if (call?.slot !== undefined) this.#giveBack(call.slot, 1)
     this.close(takenAt)
     this.#late += 1
+    return true
   }
 
-  /** Marks a call as written; true where that is later than its slot, whose token may have come behind it, so that it moved. */
+  /** Marks a call as written; returns true where it moved, as its token had come behind its slot. */
   left(takenAt: number, at: number): boolean {
-    const call = this.#open.get(takenAt)
-    const isLate = call !== undefined && at >= call.until + this.#slackMs
-    if (isLate) this.move(takenAt, at)
+    const isMoved = this.#open.has(takenAt) && this.move(takenAt, at)
     this.close(takenAt)
-    return isLate
+    return isMoved
   }
 
   expect(takenAt: number, isExpected: boolean): void {
