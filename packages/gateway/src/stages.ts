@@ -270,6 +270,8 @@ export interface RecipientLimiter {
    * lets waiting notifications move up if it is.
    */
   lift(releaseRequest: ReleaseRequest): Promise<(isFree: boolean) => Promise<void>>
+  /** Plans again, around the instant that it holds, those that wait behind one that was held up at its instant. */
+  planAround(releaseRequest: Omit<ReleaseRequest, 'firedAt'>): Promise<void>
   /**
    * Holds the instants (`dueAt`) of notifications that were committed beside a reload of the policy, and lets them move up.
    */

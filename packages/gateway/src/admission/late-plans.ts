@@ -139,7 +139,13 @@ export function createLatePlans(options: LatePlansOptions): PlanLate {
         // One that was not read was promised a later instant than these: it makes room for them.
         if ((fired && one === undefined) || !waiting.has(id)) continue
         const isPromise = !fired && !refused.has(id)
-        const of = held.get(id) ?? { id, one, at: isPromise ? at : one!.at, holds: undefined, fixed: [] }
+        const of = held.get(id) ?? {
+          id,
+          one,
+          at: isPromise ? at : (one?.at ?? now),
+          holds: undefined,
+          fixed: [],
+        }
         if (isPromise && one !== undefined) of.at = at > now ? at : Math.min(at, one.at)
         if (isPromise) of.holds = at
         if (one === undefined) of.fixed.push([key, entry])
@@ -151,14 +157,20 @@ export function createLatePlans(options: LatePlansOptions): PlanLate {
     const moves: HeldMove[] = []
     /** From here on nothing meets one that leaves later than it was promised. */
     let end = now
+    const meet = (at: number): void => {
+      end = Math.max(end, at + policy.longestWindowMs + slackMs)
+    }
     for (const { id, one, at: promised, holds, fixed } of inOrder([...held.values()])) {
       if (promised > end) break
       if (one === undefined) {
-        for (const [key, entry] of fixed) slots.hold(key, entry)
+        for (const [key, entry] of fixed) {
+          slots.hold(key, entry)
+          if (refused.has(id)) meet(entry.at)
+        }
         continue
       }
       const at = slots.place(one, Math.max(now, promised, one.notBefore))
-      if (at > promised) end = Math.max(end, at + policy.longestWindowMs + slackMs)
+      if (at > promised) meet(at)
       if (holds === at || (at <= now && holds === undefined && !refused.has(id))) continue
       const own = one.limits.filter(({ subject: { key } }) => counted.has(key))
       moves.push({

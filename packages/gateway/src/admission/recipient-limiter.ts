@@ -237,6 +237,7 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
         else await state.resume(freed)
       }
     },
+    planAround: (releaseRequest) => state.planAround(placesOf(releaseRequest)),
     async adopt(reservationRequests) {
       const requests = await underRulesInForce(async () => {
         const all = reservationRequests.flatMap(({ notification, recipient }) =>

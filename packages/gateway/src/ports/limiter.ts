@@ -145,6 +145,11 @@ export interface LimitState {
    * an id that holds nothing any more.
    */
   advance(requests: readonly LimitRequest[]): Promise<Advance | undefined>
+  /**
+   * Plans again, around the instants that these ids hold, those that wait behind them: an id that could not leave at its
+   * instant took the next one beside what has left alone, and that may be promised to another.
+   */
+  planAround(requests: readonly Pick<LimitRequest, 'subject' | 'id'>[]): Promise<void>
   /** Holds each fingerprint under its id for the window; false where another notification holds it already. */
   holdFingerprints(requests: readonly FingerprintHold[]): Promise<readonly boolean[]>
   /** Returns who holds a fingerprint; undefined where nobody does. */
@@ -199,7 +204,7 @@ export interface HeldMove {
 /** A subject whose limits refused notifications at their instants. */
 export interface LateSubject {
   readonly subject: Subject
-  /** The ids that were refused: what they hold is no promise. */
+  /** The ids that were refused: what they hold is no promise. One that is no notification on record keeps its instant. */
   readonly refused: ReadonlySet<string>
 }
 

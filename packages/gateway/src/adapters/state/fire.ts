@@ -38,7 +38,7 @@ export interface FireOptions {
  */
 const nearMs = 1_000
 
-export function createFire(options: FireOptions): LimitState['fire'] {
+export function createFire(options: FireOptions): Pick<LimitState, 'fire' | 'planAround'> {
   const { limits, clock, each, placeOf, note, pauseBusy, isShared, pauses, entries, generation, planLate } =
     options
   /** Subjects that are being planned. */
@@ -80,11 +80,20 @@ export function createFire(options: FireOptions): LimitState['fire'] {
     return (await each(requests, (request) => fireOne(request, true))) as readonly Firing[]
   }
 
-  return async (requests) => {
-    const answers = await each(requests, (request) => fireOne(request, false))
-    if (!answers.includes(undefined)) return answers as readonly Firing[]
-    const planned = await firePlanned(requests.filter((_, index) => answers[index] === undefined))
-    let next = 0
-    return answers.map((answer) => answer ?? planned[next++]!)
+  return {
+    async fire(requests) {
+      const answers = await each(requests, (request) => fireOne(request, false))
+      if (!answers.includes(undefined)) return answers as readonly Firing[]
+      const planned = await firePlanned(requests.filter((_, index) => answers[index] === undefined))
+      let next = 0
+      return answers.map((answer) => answer ?? planned[next++]!)
+    },
+    async planAround(requests) {
+      if (planLate === undefined) return
+      for (const { subject, id } of requests) {
+        if (!planning.has(subject.key) && isShared(subject, id)) begin(subject, id)
+        await planning.get(subject.key)
+      }
+    },
   }
 }

@@ -273,7 +273,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     each,
     pauseBusy,
   })
-  const fire = createFire({
+  const firing = createFire({
     limits,
     clock,
     each,
@@ -290,7 +290,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   return {
     reserve: (requests) => each(requests, reserve, { areNew: true }),
     preview: (requests) => each(requests, preview, { areNew: true }),
-    fire,
+    ...firing,
     force,
     recount: (requests) => force(requests.filter(({ subject: { key } }) => isFilled(key))),
     async cancel(requests) {

@@ -245,6 +245,15 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
       const keys = new Set(requests.map(({ subject }) => subject.key))
       return [...keys].flatMap((key) => paused.get(key) ?? [])
     },
+    async planAround(requests) {
+      if (plan === undefined) return
+      for (const { subject, id } of requests) {
+        const token = calls.newToken()
+        // Nothing of the subject is fired while it is planned.
+        await calls.run({ operation: 'hold', subject, own: [JSON.stringify([[token, false, true]])] })
+        await plan({ subject, id, token })
+      }
+    },
     pause: holds.pause,
     resume: holds.resume,
     queueBehind: holds.queueBehind,

@@ -61,6 +61,24 @@ describe('a late subject in Redis', needs('redis'), () => {
     assert.deepEqual(planned, [['2']], 'the subject is planned once')
   })
 
+  it('is planned around an id that was held up at its instant, and nothing of it is fired meanwhile', async () => {
+    const { first, second, letGo, planned, now, isPlanning } = await lateSubject((at) => [
+      moveTo('3', at + 40_000),
+    ])
+    const planning = first.planAround([{ subject, id: '2' }])
+    await isPlanning()
+    let isFired = false
+    const firing = second.fire([request('3')]).finally(() => {
+      isFired = true
+    })
+    await sleep(30)
+    assert.deepEqual([planned, isFired], [[['2']], false])
+    letGo()
+    await planning
+    assert.deepEqual(await firing, [{ fired: false, at: now() + 40_000 }])
+    assert.deepEqual(planned, [['2']], 'the subject is planned once')
+  })
+
   it('lets no newcomer of any process in while it is planned', async () => {
     const { first, second, letGo, isPlanning } = await lateSubject()
     const firing = first.fire(['1', '2'].map(request))

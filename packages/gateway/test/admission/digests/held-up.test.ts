@@ -1,0 +1,63 @@
+/** A digest that could not leave at its instant: what waits behind it leaves it the next one. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { LimitRequest, LimitState } from '../../../src/ports.ts'
+import { createVirtualClock } from '../../../src/simulation/clock.ts'
+import { createHarness, second } from '../../harness.ts'
+
+/** The limits answer the question for a digest so much later, ms; others leave with one question of a moment. */
+const answerMs = 40
+
+test('a digest that is held up at its instant takes the next one, and does not lose that to whoever was promised it', async () => {
+  const clock = createVirtualClock(Date.UTC(2026, 10, 29, 12))
+  let state: LimitState | undefined
+  let asked: LimitRequest | undefined
+  const slowly = (): Promise<void> => new Promise((resolve) => clock.at(clock.now() + answerMs, resolve))
+  const harness = await createHarness({
+    clock,
+    policy: {
+      version: 1,
+      limits: [{ name: 'all', for: 'any', max: ['1/10s'], over: 'delay' }],
+      digests: [
+        {
+          name: 'news',
+          for: { template: 'new-comment' },
+          window: '5s',
+          minItems: 2,
+          maxItems: 4,
+          template: 'activity-digest',
+        },
+      ],
+    },
+    parts: {
+      wrapState(wrapped) {
+        state = wrapped
+        return {
+          ...wrapped,
+          async reserve(requests) {
+            asked ??= requests[0]
+            if (requests.some(({ inTurn }) => inTurn === true)) await slowly()
+            return wrapped.reserve(requests)
+          },
+        }
+      },
+    },
+  })
+  const { start } = harness
+  await harness.post()
+  for (let index = 0; index < 2; index += 1)
+    assert.equal((await harness.post({ template: 'new-comment', data: { index } })).status, 'digesting')
+  // The digest holds the instant 10 s behind the first one; five others wait behind it.
+  await harness.runUntil(start + 7 * second)
+  const others = []
+  for (let index = 0; index < 5; index += 1) others.push(await harness.post({ data: { index } }))
+
+  // While the digest is being planned another writer's message counts, so that the next instant is that of the first behind it.
+  clock.at(start + 10 * second + 45, () => void state!.force([{ ...asked!, id: 'of another writer' }]))
+  await harness.runUntil(start + 25 * second)
+  const counts = harness.sent().map(({ message }) => (message.data as { totalCount?: number })?.totalCount)
+  assert.deepEqual(counts, [undefined, 2], 'the digest is the second message')
+  await harness.runUntil(start + 80 * second)
+  for (const { id } of others) assert.equal((await harness.notification(id)).status, 'delivered')
+  await harness.stop()
+})
