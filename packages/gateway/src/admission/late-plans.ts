@@ -128,13 +128,17 @@ export function createLatePlans(options: LatePlansOptions): PlanLate {
     const now = clock.now()
     const counted = new Map<string, readonly RestoredEntry[]>()
     const held = new Map<string, Held>()
+    // Another process fires one subject after the other: what counts in one of them has left, or leaves now.
+    const leaving = new Set<string>()
+    for (const entries of known.values())
+      for (const entry of entries) if (!mayWait(entry, refused)) leaving.add(entry.id)
     for (const key of subjects.keys()) {
       const entries = known.get(key)
       if (entries === undefined) continue
       const stay: RestoredEntry[] = []
       for (const entry of entries) {
         const { id, at, fired } = entry
-        const one = mayWait(entry, refused) ? waiting.get(id) : undefined
+        const one = leaving.has(id) ? undefined : waiting.get(id)
         if (fired && one === undefined) stay.push(entry)
         // One that was not read was promised a later instant than these: it makes room for them.
         if ((fired && one === undefined) || !waiting.has(id)) continue

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { limit } from '@sluice/limits'
+import { limit, type RestoredEntry } from '@sluice/limits'
 import { createMemoryState } from '../../src/adapters/state/memory.ts'
 import { createLatePlans } from '../../src/admission/late-plans.ts'
-import type { SubjectEntries } from '../../src/ports/limiter.ts'
+import type { HeldMove, SubjectEntries } from '../../src/ports/limiter.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
 import type { Live } from '../../src/stages.ts'
 
@@ -96,5 +96,57 @@ test('a plan of the first of very many moves them behind what is late and leaves
   assert.deepEqual(
     advanced.map((each) => each!.at - start),
     [11_500, 21_500, 31_500, 41_500, 50_000, 60_000, 70_000],
+  )
+})
+
+test('a plan moves nothing that another process is firing: it counts in one subject, and waits in the next one still', async () => {
+  const now = 1_000_000
+  const [ada, actor] = ['ada', 'actor=x'].map((key) => ({ key, tenant: 'default' }))
+  const rules = [limit('one', '1/10s', { stream: 'all' })]
+  const liveOf = (id: string) => {
+    const notification = { id, tenant: 'default', to: { id }, status: 'scheduled', dueAt: now - 5_000 }
+    return { notification, status: 'scheduled', events: [] } as unknown as Live
+  }
+  const moved: HeldMove[] = []
+  const plan = createLatePlans({
+    store: { notification: async () => undefined },
+    ledger: { live: liveOf },
+    policy: {
+      rulesFor: () => [ada!, actor!].map((subject) => ({ subject, rules })),
+      longestWindowMs: 10_000,
+      version: 'v',
+    },
+    recipients: { find: async () => null },
+    forbiddenHours: { forbidden: () => undefined, hasHours: () => false, heldUntil: () => undefined },
+    clock: { now: () => now, monotonic: () => 0 },
+    marginMs: 0,
+    onMoved() {},
+    onError(_, error) {
+      throw error
+    },
+  })
+  const waits = (id: string): RestoredEntry => ({
+    id,
+    at: now - 5_000,
+    fired: false,
+    weight: 1,
+    streams: ['all'],
+  })
+  const entries: SubjectEntries = {
+    read: async () => ['leaves', 'refused'].map(waits),
+    peek: () =>
+      new Map([
+        ['ada', [{ ...waits('leaves'), at: now, fired: true }, waits('refused')]],
+        ['actor=x', ['leaves', 'refused'].map(waits)],
+      ]),
+    move(moves) {
+      moved.push(...moves)
+      return []
+    },
+  }
+  await plan({ subject: actor!, refused: new Set(['refused']) }, entries)
+  assert.deepEqual(
+    moved.map(({ id, at }) => [id, at - now]),
+    [['refused', 10_000]],
   )
 })
