@@ -6,8 +6,8 @@ import { actorsOf, type Watched } from './oracle.ts'
 import { limitsOf } from './settings.ts'
 import type { Call } from './sim-provider.ts'
 
-/** A call may be written so long after its limits have counted it, ms. */
-const countedBeforeMs = 20
+/** A call of a provider that tells when it is written may be written so long after its limits have counted it, ms. */
+const countedBeforeMs = 100
 
 /** Calls by key, each list in the order in which they were written. */
 class Lists {
