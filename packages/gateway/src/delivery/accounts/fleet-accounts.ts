@@ -15,7 +15,7 @@ import type { AccountState } from '../../ports/accounts.ts'
 import type { Clock, SendResult, UseRecord } from '../../ports.ts'
 import type { AccountOptions, AccountPolicy } from './account.ts'
 import { FleetAccount } from './fleet-account.ts'
-import { judgedPartOf, keepResult, type Reported } from './fleet-results.ts'
+import { FleetResults, judgedPartOf } from './fleet-results.ts'
 import { rosterOf, usesOf } from './fleet-roster.ts'
 import type { FleetRounds } from './fleet-rounds.ts'
 
@@ -87,7 +87,7 @@ class FleetPool implements FleetRounds<FleetAccount> {
   readonly #wanting = new Set<FleetAccount>()
   /** Accounts that may have something to tell. */
   readonly #telling = new Set<FleetAccount>()
-  #results: Reported[] = []
+  readonly #results: FleetResults
   #roster: SlotRoster | undefined
   #bornAt = 0
   #lastVerdict = 0
@@ -115,6 +115,7 @@ class FleetPool implements FleetRounds<FleetAccount> {
     this.#name = name
     this.#options = options
     this.slotMs = options.slotMs ?? defaultSlotMs
+    this.#results = new FleetResults(options.member)
     options.slots.onEnd?.(() => this.#end())
   }
 
@@ -165,7 +166,7 @@ class FleetPool implements FleetRounds<FleetAccount> {
 
   report(account: FleetAccount, at: number, result: SendResult, tookMs: number, probe: boolean): void {
     const { id } = account.account
-    keepResult(this.#results, [id, at, Math.round(tookMs), probe ? 1 : 0, judgedPartOf(result)])
+    this.#results.add([id, at, Math.round(tookMs), probe ? 1 : 0, judgedPartOf(result)])
     if (probe) this.#probedAt = at
     if (result.outcome === 'delivered' && !probe) this.#arm()
     else this.#askSoon()
@@ -213,7 +214,7 @@ class FleetPool implements FleetRounds<FleetAccount> {
   #arm(): void {
     if (this.#isClosed || this.#asking !== undefined) return
     const now = this.now()
-    const hasNews = this.#telling.size > 0 || this.#results.length > 0 || this.#isUrgent
+    const hasNews = this.#telling.size > 0 || !this.#results.isEmpty || this.#isUrgent
     const at = hasNews ? Math.floor(this.nextAt(now)) + 1 : now + this.#pauseMs(now)
     this.#disarm?.()
     this.#disarm = this.#options.clock.at(Math.max(at, this.#askFrom), () => this.#start())
@@ -236,15 +237,14 @@ class FleetPool implements FleetRounds<FleetAccount> {
     const now = this.now()
     this.#isUrgent = false
     const asks = this.#asks(now)
-    const results = this.#results
-    this.#results = []
+    const results = this.#results.next()
     const isMine = (account: FleetAccount): boolean => this.isJudge(account)
     const judged = this.#accounts.filter((each) => each.isJudged || (each.isUntold && isMine(each)))
     const own = judged.filter(isMine)
     const blocked = this.#accounts.filter(({ isBlocked }) => isBlocked)
     const abandoned = this.#accounts.filter(({ hasAbandoned }) => hasAbandoned)
     const fills = [...this.#fills]
-    if (results.length + judged.length + blocked.length > 0) this.#newsAt = now
+    if (results !== undefined || judged.length + blocked.length > 0) this.#newsAt = now
     for (const account of judged) account.isJudged = false
     for (const account of blocked) account.isBlocked = false
     for (const account of abandoned) account.hasAbandoned = false
@@ -259,7 +259,7 @@ class FleetPool implements FleetRounds<FleetAccount> {
       bornAt: this.#bornAt,
       lastVerdict: this.#lastVerdict,
       lastResults: this.#lastResults,
-      results: results.length === 0 ? undefined : JSON.stringify(results),
+      results,
       withUses: asks.every(({ ask }) => ask.want === 0) || this.isJudge(),
       asks: asks.map(({ ask }) => ask),
       verdicts: own.map((account) => account.verdict(now)),
@@ -274,6 +274,7 @@ class FleetPool implements FleetRounds<FleetAccount> {
     }
     try {
       const answer = await this.#options.slots.ask(question)
+      this.#results.answered()
       for (const [account] of fills) this.#fills.delete(account)
       this.#hear(answer, asks, now)
     } catch (error) {
@@ -356,7 +357,7 @@ class FleetPool implements FleetRounds<FleetAccount> {
   #hearResults({ results, lastResults }: SlotAnswer, busy: ReadonlyMap<number, number>): void {
     this.#lastResults = lastResults
     for (const batch of results)
-      for (const [id, at, tookMs, probe, result] of JSON.parse(batch) as readonly Reported[]) {
+      for (const [id, at, tookMs, probe, result] of this.#results.hear(batch)) {
         const account = this.#byId.get(id)
         if (account === undefined) continue
         const calls = busy.get(account.index) ?? 0

@@ -293,7 +293,9 @@ if given.r then
   call('HSET', key, 'r' .. head[6] % 256, given.r)
 end
 local results, index = {}, {}
-for serial = max(given.s, head[6] - 256) + 1, head[6] do
+-- Numbers of a state that was lost say nothing of this one.
+local heard = given.n == head[2] and given.s <= head[6] and given.s or 0
+for serial = max(heard, head[6] - 256) + 1, head[6] do
   results[#results + 1] = call('HGET', key, 'r' .. serial % 256) or '[]'
 end
 for position = 1, roster.count do index[placeOf(position)] = position end

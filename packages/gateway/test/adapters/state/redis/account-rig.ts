@@ -9,6 +9,8 @@ import type { UseRecord } from '../../../../src/ports.ts'
 import { createVirtualClock } from '../../../../src/simulation/clock.ts'
 import { type Engine, newPrefix, openAdmin, openRedis } from './open.ts'
 
+class LostByTest extends Error {}
+
 /** Time stands while a question is under way. */
 export function openAccountRig(engine: Engine, { windows, concurrencyMax, breaker }: AccountTerms) {
   const clock = createVirtualClock(1_000_000)
@@ -19,6 +21,7 @@ export function openAccountRig(engine: Engine, { windows, concurrencyMax, breake
   const members = new Map<AccountState, string>()
   let judge = 'm0'
   const questions = new Map<AccountState, number>()
+  let loses: 'question' | 'answer' | undefined
   let joined = 0
   /** The use of the account that is on record. */
   let recorded: UseRecord | undefined
@@ -40,6 +43,10 @@ export function openAccountRig(engine: Engine, { windows, concurrencyMax, breake
     /** Lets another process judge; the first one does at the beginning. */
     judgeBy(state: AccountState) {
       judge = members.get(state)!
+    },
+    /** Loses questions that tell of results, or their answers, until it is called again. */
+    loseResults(what: typeof loses) {
+      loses = what
     },
     /** Lets nobody judge. */
     judgeByNobody() {
@@ -67,7 +74,13 @@ export function openAccountRig(engine: Engine, { windows, concurrencyMax, breake
           ask(question) {
             if (dead.has(state)) return new Promise(() => {})
             questions.set(state, (questions.get(state) ?? 0) + 1)
-            const answer = slots.ask(question)
+            const lost = question.results === undefined ? undefined : loses
+            const answer =
+              lost === undefined
+                ? slots.ask(question)
+                : (lost === 'answer' ? slots.ask(question) : Promise.resolve()).then(() => {
+                    throw new LostByTest(`the ${lost} was lost`)
+                  })
             asking.add(answer)
             answer.catch(() => {}).finally(() => asking.delete(answer))
             return answer
@@ -78,7 +91,7 @@ export function openAccountRig(engine: Engine, { windows, concurrencyMax, breake
         callMs: 2_000,
         isJudge: () => member === judge,
         readUse: async () => new Map(recorded === undefined ? [] : [['a', recorded]]),
-        onError: (error) => console.error(error),
+        onError: (error) => (error instanceof LostByTest ? undefined : console.error(error)),
       })
       const state: AccountState = accounts.ofPool('email/test')(
         {
