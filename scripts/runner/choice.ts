@@ -2,7 +2,8 @@
  * Chooses the test files of a run, their company and their order. Most files run several at once. Files that kill
  * processes (`*.crash.test.ts`) load the disk and wait half of the time: one of them runs beside the others. Files that measure time over real
  * sockets (`*.exact.test.ts`) mostly wait and run two at once, with nothing else; those that need the whole machine
- * (`*.alone.test.ts`) run one after the other.
+ * (`*.alone.test.ts`) run one after the other. Long ones (`*.long.test.ts`, also behind one of these words) are a run of their
+ * own: a usual one leaves them out.
  *
  * The largest file of each company begins first: a long one that begins last is waited for by idle cores. On the
  * times of a recorded run that order ends 1 to 2 % behind the longest first, and needs no record of times.
@@ -14,6 +15,8 @@ import type { Tree } from '../tidy/tree.ts'
 export interface Wish {
   /** Parts of paths; a file that contains one of them is taken. All files, when empty. */
   readonly only: readonly string[]
+  /** Take the long files alone. Without it they are left out, unless `only` names them. @defaultValue false */
+  readonly long?: boolean
   /** Leave out what needs an engine. */
   readonly unit: boolean
 }
@@ -25,20 +28,26 @@ export interface Choice {
   readonly alone: readonly string[]
   /** Engines that the chosen files look for in the environment. */
   readonly engines: readonly string[]
+  /** The chosen files that need one of these. */
+  readonly needing: ReadonlySet<string>
   /** Files left out because they need an engine. */
   readonly leftOut: readonly string[]
+  /** How many long files were left out. */
+  readonly longLeftOut: number
 }
 
 /** The library's examples are run by a test of the library, which reads what they print. */
 const testFile = /^(packages\/[^/]+|scripts)\/test\/.*\.test\.ts$|^examples\/(?!limits\/).*\.(ts|js)$/
-const crashing = /\.crash\.test\.ts$/
-const measuring = /\.exact\.test\.ts$/
-const lonely = /\.alone\.test\.ts$/
+const crashing = /\.crash\.(long\.)?test\.ts$/
+const measuring = /\.exact\.(long\.)?test\.ts$/
+const lonely = /\.alone\.(long\.)?test\.ts$/
+const lasting = /\.long\.test\.ts$/
 
-export function choose(tree: Tree, { only, unit }: Wish): Choice {
-  const wished = tree.files
+export function choose(tree: Tree, { only, unit, long = false }: Wish): Choice {
+  const named = tree.files
     .filter((file) => testFile.test(file))
     .filter((file) => only.length === 0 || only.some((part) => file.includes(part)))
+  const wished = named.filter((file) => (long ? lasting.test(file) : only.length > 0 || !lasting.test(file)))
   const asked = new Map(wished.map((file) => [file, askedOf(tree, file)]))
   const leftOut = unit
     ? wished.filter((file) => asked.get(file)!.engines.size + asked.get(file)!.own > 0)
@@ -53,7 +62,9 @@ export function choose(tree: Tree, { only, unit }: Wish): Choice {
     exact: files.filter((file) => measuring.test(file)).toReversed(),
     alone: files.filter((file) => lonely.test(file)),
     engines: Object.keys(engines).filter((name) => files.some((file) => asked.get(file)!.engines.has(name))),
+    needing: new Set(files.filter((file) => asked.get(file)!.engines.size > 0)),
     leftOut,
+    longLeftOut: long ? 0 : named.length - wished.length,
   }
 }
 

@@ -27,6 +27,8 @@ export interface Queue {
    * @defaultValue 0
    */
   readonly niceness?: number
+  /** Groups that begin when this is settled: the others begin before them. @defaultValue none */
+  readonly later?: { readonly groups: ReadonlySet<Group>; readonly when: Promise<unknown> } | undefined
 }
 
 export interface FilesOptions {
@@ -62,8 +64,16 @@ interface Report {
 /** Resolves with the counts when the last group has ended. A test with subtests counts beside them. */
 export async function runFiles(options: FilesOptions): Promise<Tally> {
   const sum = createTally()
-  const open = options.queues.map((queue) => ({ ...queue, waiting: [...queue.groups], running: 0 }))
+  const open = options.queues.map((queue) => {
+    const { groups, later } = queue
+    return { ...queue, waiting: [...groups], running: 0, isHeld: later !== undefined }
+  })
   type Open = (typeof open)[number]
+
+  function nextOf({ waiting, later, isHeld }: Open): Group | undefined {
+    const index = isHeld ? waiting.findIndex((group) => !later!.groups.has(group)) : 0
+    return index < 0 ? undefined : waiting.splice(index, 1)[0]
+  }
 
   const maxOf = (queue: Open): number => {
     const isAlone = open.every((other) => other === queue || other.waiting.length + other.running === 0)
@@ -84,7 +94,7 @@ export async function runFiles(options: FilesOptions): Promise<Tally> {
     const started: Promise<void>[] = []
     for (const queue of open)
       while (queue.running < maxOf(queue) && !options.signal?.aborted) {
-        const group = queue.waiting.shift()
+        const group = nextOf(queue)
         if (group === undefined) break
         queue.running += 1
         const ended = runNext(queue, group).finally(() => {
@@ -95,7 +105,12 @@ export async function runFiles(options: FilesOptions): Promise<Tally> {
     await Promise.all(started)
   }
 
-  await fill()
+  const released = open.map(async (queue) => {
+    await queue.later?.when.catch(() => undefined)
+    queue.isHeld = false
+    await fill()
+  })
+  await Promise.all([fill(), ...released])
   return sum
 }
 

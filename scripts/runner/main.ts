@@ -14,7 +14,7 @@ import { readTree } from '../tidy/tree.ts'
 import { misused, readArguments } from './arguments.ts'
 import { choose } from './choice.ts'
 import { runFiles } from './files.ts'
-import { groupsOf } from './groups.ts'
+import { type Group, groupsOf } from './groups.ts'
 import { joinGateway } from './joined-gateway.ts'
 import { createMemoryFolder } from './memory-folder.ts'
 import { add, createTally, say, seconds, type Tally } from './tally.ts'
@@ -23,6 +23,7 @@ import { startTimes } from './times.ts'
 const usage = `Usage: npm test -- [options]
   --only <part of a path>   only test files with this in their path, without the checks before them; repeatable
   --unit                    only what needs no engine
+  --long                    the long tests, which a usual run leaves out
   --seed <number>           the seed of the random tests
   --keep-going              run the tests although a check failed
   --times                   the 40 slowest files with their CPU seconds, at the end`
@@ -36,9 +37,12 @@ const failures: string[] = []
 const interrupted = new AbortController()
 
 /** One named part of the run; its time is printed, its counts go into the sum. */
-async function phase(name: string, work: () => Promise<Tally>): Promise<Tally> {
+async function phase(
+  name: string,
+  work: () => Promise<Tally>,
+  startedMs = performance.now(),
+): Promise<Tally> {
   print(`\n── ${name}`)
-  const startedMs = performance.now()
   const tally = await work()
   const took = seconds(startedMs, performance.now())
   print(`── ${name}: ${say(tally)}, ${took}`)
@@ -51,6 +55,7 @@ async function main(): Promise<void> {
   const { values } = readArguments(usage, {
     only: { type: 'string', multiple: true, default: [] as string[] },
     unit: { type: 'boolean', default: false },
+    long: { type: 'boolean', default: false },
     seed: { type: 'string' },
     'keep-going': { type: 'boolean', default: false },
     times: { type: 'boolean', default: false },
@@ -63,30 +68,50 @@ async function main(): Promise<void> {
   if (files.length === 0) misused(usage, `no test file has ${values.only.join(' or ')} in its path`)
 
   const memory = createMemoryFolder()
+  const startedMs = performance.now()
   // Engines mostly wait while they start, the checks compute.
   const engined = startEngines(choice.engines)
   engined.catch(() => {}) // It is awaited behind the checks.
   try {
-    if (values.only.length === 0) await phase('checks', checks)
+    if (values.only.length === 0 && !values.long) await phase('checks', checks)
     if (sum.failed > 0 && !values['keep-going'])
       return print('\nThe tests did not run: mend the checks above first, or add "-- --keep-going".')
-    if (choice.engines.length > 0) await phase('engines', async () => report(await engined))
+    // Tests that need none begin while they are installed.
+    const ready =
+      choice.engines.length === 0
+        ? engined
+        : engined.then((all) => phase('engines', async () => report(all), startedMs))
     // A few files are as quick with the sources.
     if (values.only.length === 0) process.env.SLUICE_TEST_GATEWAY = await joinGateway(root)
     const times = values.times ? startTimes(root) : undefined
     const failed = (lines: string) => void failures.push(lines)
     const run = { root, strict, print, failed, signal: interrupted.signal, times }
     const each = (files: readonly string[]) => files.map((file) => [file])
+    const needs = (file: string) => choice.needing.has(file)
+    const queue = (groups: readonly Group[]) => ({
+      groups,
+      later: { groups: new Set(groups.filter((group) => group.some(needs))), when: ready },
+    })
+    const place = new Map(choice.beside.map((file, index) => [file, index]))
+    const beside = [true, false]
+      .flatMap((isNeeding) =>
+        groupsOf(
+          tree,
+          choice.beside.filter((file) => needs(file) === isNeeding),
+        ),
+      )
+      .sort(([a], [b]) => place.get(a!)! - place.get(b!)!)
     const tests = [
       // Tests that kill or measure have their files where a gateway has them.
-      { groups: groupsOf(tree, choice.beside), atOnce: besideMax, temporary: memory, niceness },
-      { groups: each(choice.crash), atOnce: 1, atOnceAlone: crashMax },
+      { ...queue(beside), atOnce: besideMax, temporary: memory, niceness },
+      { ...queue(each(choice.crash)), atOnce: 1, atOnceAlone: crashMax },
     ]
     for (const [name, queues] of [
       ['tests', tests],
       ['tests that measure time', [{ groups: each(choice.exact), atOnce: exactMax }]],
       ['tests that run alone', [{ groups: each(choice.alone), atOnce: 1 }]],
     ] as const) {
+      if (queues !== tests) await ready
       const isEmpty = queues.every(({ groups }) => groups.length === 0)
       if (!isEmpty) await phase(name, () => runFiles({ ...run, queues }))
     }
@@ -94,6 +119,8 @@ async function main(): Promise<void> {
   } finally {
     await Promise.all((await engined).started.map((service) => service.stop()))
   }
+  if (choice.longLeftOut > 0)
+    print(`\n${choice.longLeftOut} long files were left out: npm run test:long runs them.`)
   if (choice.leftOut.length > 0) print(`\n${choice.leftOut.length} files need an engine and were left out.`)
 }
 

@@ -46,7 +46,7 @@ const login = 'cassandra:cassandra'
 
 /** Starts a node. Its `url` is what stands in an address behind `cassandra://`: user, password, host and port. Started again with the same `folder` and `port`, it comes back with its rows. */
 export async function startCassandra(options: CassandraOptions = {}): Promise<Service> {
-  const jars = fetchJars({
+  const jars = await fetchJars({
     name: 'cassandra',
     artifacts: ['org.apache.cassandra:cassandra-all:5.0.9'],
     env: 'SLUICE_TEST_CASSANDRA',

@@ -11,7 +11,7 @@ const library = 'faketime/libfaketime.so.1'
 
 /** @throws {EngineMissing} */
 export async function startFaketime(): Promise<Service> {
-  ensureInstalled({ engine: 'faketime', commands: ['faketime'], packages: ['faketime'] })
+  await ensureInstalled({ engine: 'faketime', commands: ['faketime'], packages: ['faketime'] })
   const path = libraryFolders()
     .map((folder) => join(folder, library))
     .find((file) => existsSync(file))

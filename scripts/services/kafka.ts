@@ -28,7 +28,7 @@ const secureDistance = 2
 
 /** Starts a broker. Started again with the same `folder` and `port`, it comes back with its records. */
 export async function startKafka(options: KafkaOptions = {}): Promise<Kafka> {
-  const jars = fetchJars({
+  const jars = await fetchJars({
     name: 'kafka',
     artifacts: ['org.apache.kafka:kafka_2.13:4.3.1', 'org.slf4j:slf4j-simple:1.7.36'],
     env: 'SLUICE_TEST_KAFKA',

@@ -1,9 +1,8 @@
 /** Fetches Java engines from Maven's central repository; what was fetched is kept in `.services/`. */
-import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { EngineMissing, ensureInstalled, findCommand } from './install.ts'
+import { EngineMissing, endOf, ensureInstalled, findCommand, runProgram } from './install.ts'
 
 export interface JavaEngine {
   readonly name: string
@@ -16,11 +15,11 @@ export interface JavaEngine {
 const folderOf = (name: string): string => fileURLToPath(new URL(`../../.services/${name}`, import.meta.url))
 
 /** Returns the folder with the jars of an engine. @throws {EngineMissing} */
-export function fetchJars({ name, artifacts, env }: JavaEngine): string {
-  ensureInstalled({ engine: name, commands: ['java'], packages: ['default-jre-headless'] })
+export async function fetchJars({ name, artifacts, env }: JavaEngine): Promise<string> {
+  await ensureInstalled({ engine: name, commands: ['java'], packages: ['default-jre-headless'] })
   const folder = `${folderOf(name)}-${artifacts[0]!.split(':')[2]}`
   if (existsSync(folder)) return folder
-  ensureInstalled({ engine: name, commands: ['mvn'], packages: ['maven'] })
+  await ensureInstalled({ engine: name, commands: ['mvn'], packages: ['maven'] })
   console.error(`fetching ${artifacts[0]} for ${name} …`)
   const work = `${folder}.${process.pid}`
   mkdirSync(work, { recursive: true })
@@ -30,11 +29,11 @@ export function fetchJars({ name, artifacts, env }: JavaEngine): string {
       ...['-q', '-B', '-f', join(work, 'pom.xml'), 'dependency:copy-dependencies'],
       ...[`-DoutputDirectory=${join(work, 'lib')}`, '-DincludeScope=runtime'],
     ]
-    const outcome = spawnSync(findCommand('mvn')!, args, { encoding: 'utf8' })
+    const outcome = await runProgram([findCommand('mvn')!, ...args])
     if (outcome.status !== 0)
       throw new EngineMissing(
         `Maven could not fetch ${artifacts.join(', ')}. Name a running ${name} in ${env}.\n` +
-          `${outcome.stdout}${outcome.stderr}`.trim().split('\n').slice(-6).join('\n'),
+          endOf(outcome, 6),
       )
     // Another process may have fetched it meanwhile.
     if (!existsSync(folder)) renameSync(join(work, 'lib'), folder)

@@ -26,7 +26,7 @@ export interface ReceivedMail {
  * with 450 4.7.1, and so are the senders `forbidden@` and `foreign@` for good; every other address of the two domains is delivered to the Maildir `SLUICE_TEST_MAILDIR`.
  */
 export async function startMailServer(options: StartOptions = {}): Promise<Service> {
-  ensureInstalled({
+  await ensureInstalled({
     engine: 'postfix',
     commands: ['postfix', 'postconf'],
     packages: ['postfix'],

@@ -2,11 +2,10 @@
  * Fetches the programs of another version of PostgreSQL from Maven's central repository, built by the project
  * embedded-postgres-binaries (Apache-2.0) for any Linux; Debian has one version only. They are kept in `.services/`.
  */
-import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import process from 'node:process'
-import { EngineMissing, ensureInstalled } from './install.ts'
+import { EngineMissing, endOf, ensureInstalled, runProgram } from './install.ts'
 import { fetchJars } from './maven.ts'
 
 const releases = { '14': '14.18.0', '16': '16.9.0', '17': '17.5.0' } as const
@@ -19,7 +18,7 @@ const machines: Readonly<Record<string, { readonly artifact: string; readonly ar
 }
 
 /** Returns the folder of the programs of this version. @throws {EngineMissing} */
-export function fetchPostgresPrograms(version: PostgresVersion): string {
+export async function fetchPostgresPrograms(version: PostgresVersion): Promise<string> {
   const machine = process.platform === 'linux' ? machines[process.arch] : undefined
   if (machine === undefined)
     throw new EngineMissing(
@@ -27,14 +26,14 @@ export function fetchPostgresPrograms(version: PostgresVersion): string {
     )
   const name = `embedded-postgres-binaries-${machine.artifact}`
   const release = releases[version]
-  const folder = fetchJars({
+  const folder = await fetchJars({
     name: `postgres-${version}`,
     artifacts: [`io.zonky.test.postgres:${name}:${release}`],
     env: 'SLUICE_TEST_POSTGRES',
   })
   const programs = join(folder, 'bin')
   if (existsSync(programs)) return programs
-  ensureInstalled({
+  await ensureInstalled({
     engine: `postgres ${version}`,
     commands: ['unzip', 'xz'],
     packages: ['unzip', 'xz-utils'],
@@ -43,10 +42,9 @@ export function fetchPostgresPrograms(version: PostgresVersion): string {
     ['unzip', '-o', '-q', `${name}-${release}.jar`, machine.archive],
     ['tar', '-xJf', machine.archive],
   ] as const) {
-    const [command, ...args] = words
-    const { status, stderr } = spawnSync(command, args, { cwd: folder, encoding: 'utf8' })
-    if (status !== 0)
-      throw new EngineMissing(`${command} could not unpack PostgreSQL ${version}: ${stderr.trim()}`)
+    const outcome = await runProgram(words, { cwd: folder })
+    if (outcome.status !== 0)
+      throw new EngineMissing(`${words[0]} could not unpack PostgreSQL ${version}: ${endOf(outcome, 6)}`)
   }
   return programs
 }

@@ -23,7 +23,8 @@ export interface PostgresOptions extends StartOptions {
 
 /** Starts a server. Started again with the same `folder` and `port`, it comes back with its data. */
 export async function startPostgres(options: PostgresOptions = {}): Promise<Service> {
-  if (!programsFolder()) ensureInstalled({ engine: 'postgres', commands: ['psql'], packages: ['postgresql'] })
+  if (!programsFolder())
+    await ensureInstalled({ engine: 'postgres', commands: ['psql'], packages: ['postgresql'] })
   return startService('postgres', options, async ({ folder, adopt, until }) => {
     const port = options.port ?? (await freePort())
     const data = dataFolder(folder)

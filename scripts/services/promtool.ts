@@ -7,7 +7,7 @@ import type { Service } from './service.ts'
 
 /** @throws {EngineMissing} */
 export async function startPromtool(): Promise<Service> {
-  ensureInstalled({ engine: 'promtool', commands: ['promtool'], packages: ['prometheus'] })
+  await ensureInstalled({ engine: 'promtool', commands: ['promtool'], packages: ['prometheus'] })
   const path = findCommand('promtool')!
   const env = { SLUICE_TEST_PROMTOOL: path }
   return { name: 'promtool', url: path, env, pid: process.pid, folder: '', stop: async () => {} }

@@ -27,7 +27,7 @@ const patienceMs = 60_000
  * durable queues and persistent messages.
  */
 export async function startRabbitmq(options: RabbitmqOptions = {}): Promise<Service> {
-  ensureInstalled({
+  await ensureInstalled({
     engine: 'rabbitmq',
     commands: ['rabbitmq-server', 'epmd'],
     packages: ['rabbitmq-server'],

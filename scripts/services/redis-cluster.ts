@@ -28,7 +28,7 @@ export interface RedisClusterOptions extends StartOptions {
 
 /** Starts the cluster; its `env` names all nodes, separated by commas, and its `url` the first one. */
 export async function startRedisCluster(options: RedisClusterOptions = {}): Promise<Service> {
-  ensureInstalled({ ...redisNeed, engine: 'redis-cluster' })
+  await ensureInstalled({ ...redisNeed, engine: 'redis-cluster' })
   const { replicas = 0, nodeTimeoutMs = 2_000 } = options
   return startService('redis-cluster', options, async ({ folder, run, until }) => {
     const ports: number[] = []

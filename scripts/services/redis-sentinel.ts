@@ -15,7 +15,7 @@ export const sentinelMaster = 'sluice'
 const downAfterMs = 600
 
 export async function startRedisSentinel(options: StartOptions = {}): Promise<Service> {
-  ensureInstalled({ ...redisNeed, engine: 'redis-sentinel' })
+  await ensureInstalled({ ...redisNeed, engine: 'redis-sentinel' })
   return startService('redis-sentinel', options, async ({ folder, run, until }) => {
     const [master, replica, sentinel] = await threePorts()
     const server = (port: number, ...args: readonly string[]): void => {

@@ -18,7 +18,7 @@ export const redisNeed = {
 
 /** Starts a Redis server. Started again with the same `folder` and `port`, it comes back with its data. */
 export async function startRedis(options: RedisOptions = {}): Promise<Service> {
-  ensureInstalled(redisNeed)
+  await ensureInstalled(redisNeed)
   return startService('redis', options, async ({ folder, run, until }) => {
     const port = options.port ?? (await freePort())
     run('redis', 'redis-server', [...redisFlags(port, folder), ...(options.args ?? [])])

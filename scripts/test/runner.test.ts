@@ -8,7 +8,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { getPriority, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { after, test } from 'node:test'
-import { choose } from '../runner/choice.ts'
+import { type Choice, choose } from '../runner/choice.ts'
 import type { Queue } from '../runner/files.ts'
 import { groupsOf } from '../runner/groups.ts'
 import { say, type Tally } from '../runner/tally.ts'
@@ -207,6 +207,27 @@ test('the times of a run name each file with the CPU of its process and of its c
   assert.ok(cpu('waits.test.mjs') > 0 && cpu('waits.test.mjs') < cpu('spins.test.mjs'), stdout)
 })
 
+test('groups that need an engine begin when it is there, and the others before', () => {
+  const at = (name: string) => JSON.stringify(new URL(`../runner/${name}`, import.meta.url).href)
+  write({
+    'needs.test.mjs': start,
+    'pure.test.mjs': start,
+    'driver.mjs': `const { runFiles } = await import(${at('files.ts')})
+      const groups = [['needs.test.mjs'], ['pure.test.mjs']]
+      let arrive
+      const when = new Promise((resolve) => { arrive = resolve })
+      const print = (line) => {
+        console.log(line)
+        if (line.includes('pure')) { console.log('the engine is there'); arrive() }
+      }
+      const queues = [{ groups, atOnce: 1, later: { groups: new Set([groups[0]]), when } }]
+      await runFiles({ root: ${JSON.stringify(root)}, queues, strict: false, print })`,
+  })
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env
+  const { stdout } = spawnSync(process.execPath, [join(root, 'driver.mjs')], { env, encoding: 'utf8' })
+  assert.match(stdout, /^✔ pure.*\nthe engine is there\n✔ needs.*\n$/, stdout)
+})
+
 test('the last line says what was skipped only when something was', () => {
   assert.equal(say({ passed: 3, failed: 0, skipped: 0 }), '3 passed, 0 failed')
   assert.equal(say({ passed: 3, failed: 1, skipped: 2 }), '3 passed, 1 failed, 2 skipped')
@@ -249,6 +270,26 @@ test('files are chosen by path, company and engines, the largest first', () => {
   assert.deepEqual(unit.engines, [])
   assert.equal(unit.leftOut.length, 3)
   assert.deepEqual(choose(tree, { only: ['stores'], unit: false }).engines, ['redis'])
+})
+
+test('long files are a run of their own, and a usual one takes them where they are named', () => {
+  write({
+    'packages/a/test/short.test.ts': '',
+    'packages/a/test/mail.test.ts': `test('x', ${'needs'}('postfix'), () => {})`,
+    'packages/a/test/soak.long.test.ts': '',
+    'packages/a/test/kills.crash.long.test.ts': '',
+  })
+  const tree = readTree(root)
+  const filesOf = ({ beside, crash, exact, alone }: Choice) =>
+    [...beside, ...crash, ...exact, ...alone].sort()
+  const usual = choose(tree, { only: ['a/test/short', 'a/test/mail', 'soak'], unit: false })
+  assert.equal(filesOf(usual).length, 3)
+  const all = choose(tree, { only: [], unit: false })
+  assert.ok(!filesOf(all).some((file) => file.includes('.long.')))
+  assert.deepEqual([all.longLeftOut, all.needing.has('packages/a/test/mail.test.ts')], [2, true])
+  const long = choose(tree, { only: [], unit: false, long: true })
+  assert.deepEqual(long.crash, ['packages/a/test/kills.crash.long.test.ts'])
+  assert.deepEqual([...long.beside, long.longLeftOut], ['packages/a/test/soak.long.test.ts', 0])
 })
 
 test('small files share a process, unless one of them or a helper starts, measures or changes something', () => {

@@ -216,14 +216,14 @@ test('a pid that was given away again is not ours to stop', async () => {
   child.kill()
 })
 
-test('an engine that cannot be installed here names the way out', () => {
+test('an engine that cannot be installed here names the way out', async () => {
   const path = process.env.PATH
   process.env.PATH = ''
   try {
     const need = { engine: 'oracle', commands: ['oracle-server'], packages: ['oracle-package'] }
     const saysWay = (error: unknown) =>
       error instanceof EngineMissing && /oracle-package[\s\S]*compose\.yaml/.test(error.message)
-    assert.throws(() => ensureInstalled(need), saysWay)
+    await assert.rejects(() => ensureInstalled(need), saysWay)
   } finally {
     process.env.PATH = path
   }

@@ -36,7 +36,7 @@ const tests: readonly Step[] = [
   {
     name: 'record-kill',
     shows: 'a gateway over PostgreSQL is killed 40 times in 20,000 messages',
-    file: 'guarantees/postgres.crash.test.ts',
+    file: 'guarantees/postgres.crash.long.test.ts',
     engines: ['postgres'],
     env: { SLUICE_CRASH_MESSAGES: '20000', SLUICE_CRASH_KILLS: '40' },
   },
@@ -77,13 +77,13 @@ const tests: readonly Step[] = [
   {
     name: 'redis-away',
     shows: 'Redis is killed and frozen: each decision within its deadline, as declared',
-    file: 'guarantees/fleet-away.test.ts',
+    file: 'guarantees/fleet-away.long.test.ts',
     engines: ['postgres', 'redis'],
   },
   {
     name: 'fail-over',
     shows: 'a Redis is replaced while a gateway is still connected to the deposed one: no window over',
-    file: 'guarantees/fleet-deposed.test.ts',
+    file: 'guarantees/fleet-deposed.long.test.ts',
     engines: ['postgres', 'redis'],
   },
   {
@@ -145,6 +145,8 @@ export async function runStep({ name, file, engines, env, postgres }: Step, scal
   const program = isProof
     ? ['bench/fleet-proofs.ts', name, '--scale', scale]
     : ['--test', '--test-reporter=spec', `packages/gateway/test/${file}`]
+  const programs =
+    postgres === undefined ? {} : { SLUICE_POSTGRES_PROGRAMS: await fetchPostgresPrograms(postgres) }
   const child = spawn(
     process.execPath,
     [
@@ -156,7 +158,7 @@ export async function runStep({ name, file, engines, env, postgres }: Step, scal
       env: {
         ...(scale === 'full' ? env : {}),
         ...process.env,
-        ...(postgres === undefined ? {} : { SLUICE_POSTGRES_PROGRAMS: fetchPostgresPrograms(postgres) }),
+        ...programs,
       },
       stdio: ['ignore', 'pipe', 'inherit'],
     },

@@ -14,7 +14,7 @@ test('the page of metrics names every metric with its labels, and no other', asy
   await site.start()
   const { text } = await site.call('GET', '/metrics')
   const answered = new Set([...text.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name!))
-  // A gateway whose limits are in Redis answers more, one of a fleet too, and one with topics: guarantees/fleet-away.test.ts,
+  // A gateway whose limits are in Redis answers more, one of a fleet too, and one with topics: guarantees/fleet-away.long.test.ts,
   // guarantees/fleet-orders.crash.test.ts and intake/dead-letters.test.ts.
   const rows = page
     .split('\n')

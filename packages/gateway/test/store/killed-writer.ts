@@ -1,6 +1,6 @@
 /**
  * A process that writes to a store until it is killed, and notes what was resolved: one line per notification,
- * `id status`. Started by killed.test.ts: `node killed-writer.ts <file> <run> <notes> small|large`, where `large` are
+ * `id status`. Started by killed.long.test.ts: `node killed-writer.ts <file> <run> <notes> small|large`, where `large` are
  * notifications with content of a megabyte. It says `on` after the first.
  */
 import { openSync, writeSync } from 'node:fs'

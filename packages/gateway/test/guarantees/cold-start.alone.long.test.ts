@@ -2,7 +2,7 @@
  * The first calls of a process, while others keep every core busy: what arrives at a sink in another process is counted
  * window by window, as a provider would. One start is tried here; the long proof is a command of its own:
  *
- *     SLUICE_COLD_STARTS=20 node --conditions=sluice-source --test packages/gateway/test/guarantees/cold-start.alone.test.ts
+ *     SLUICE_COLD_STARTS=20 node --conditions=sluice-source --test packages/gateway/test/guarantees/cold-start.alone.long.test.ts
  */
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
