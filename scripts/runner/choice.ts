@@ -28,7 +28,7 @@ export interface Choice {
   readonly alone: readonly string[]
   /** Engines that the chosen files look for in the environment. */
   readonly engines: readonly string[]
-  /** The chosen files that need one of these. */
+  /** The chosen files that need one of these, or start one. */
   readonly needing: ReadonlySet<string>
   /** Files left out because they need an engine. */
   readonly leftOut: readonly string[]
@@ -62,7 +62,7 @@ export function choose(tree: Tree, { only, unit, long = false }: Wish): Choice {
     exact: files.filter((file) => measuring.test(file)).toReversed(),
     alone: files.filter((file) => lonely.test(file)),
     engines: Object.keys(engines).filter((name) => files.some((file) => asked.get(file)!.engines.has(name))),
-    needing: new Set(files.filter((file) => asked.get(file)!.engines.size > 0)),
+    needing: new Set(files.filter((file) => asked.get(file)!.engines.size + asked.get(file)!.own > 0)),
     leftOut,
     longLeftOut: long ? 0 : named.length - wished.length,
   }

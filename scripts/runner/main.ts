@@ -76,11 +76,12 @@ async function main(): Promise<void> {
     if (values.only.length === 0 && !values.long) await phase('checks', checks)
     if (sum.failed > 0 && !values['keep-going'])
       return print('\nThe tests did not run: mend the checks above first, or add "-- --keep-going".')
-    // Tests that need none begin while they are installed.
+    // Tests that need none, and start none, begin while they are installed.
     const ready =
       choice.engines.length === 0
         ? engined
         : engined.then((all) => phase('engines', async () => report(all), startedMs))
+    ready.catch(() => {}) // It is awaited behind the tests.
     // A few files are as quick with the sources.
     if (values.only.length === 0) process.env.SLUICE_TEST_GATEWAY = await joinGateway(root)
     const times = values.times ? startTimes(root) : undefined

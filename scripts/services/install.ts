@@ -116,7 +116,12 @@ function forbidServiceStarts(): () => void {
   const file = '/usr/sbin/policy-rc.d'
   if (existsSync(file) || process.getuid?.() !== 0) return () => {}
   writeFileSync(file, '#!/bin/sh\nexit 101\n', { mode: 0o755 })
-  return () => rmSync(file, { force: true })
+  const remove = () => rmSync(file, { force: true })
+  process.once('exit', remove)
+  return () => {
+    process.off('exit', remove)
+    remove()
+  }
 }
 
 /** The words before a command that needs root: none for root, sudo where it asks no password. */

@@ -124,7 +124,8 @@ export function createLatePlans(options: LatePlansOptions): PlanLate {
   }
 
   /** Finds the instants, in one step: nothing changes meanwhile. */
-  function movesOf({ subjects, waiting }: Facts, { refused }: LateSubject, known: KnownEntries): HeldMove[] {
+  function movesOf({ subjects, waiting }: Facts, late: LateSubject, known: KnownEntries): HeldMove[] {
+    const { refused, kept } = late
     const now = clock.now()
     const counted = new Map<string, readonly RestoredEntry[]>()
     const held = new Map<string, Held>()
@@ -138,11 +139,12 @@ export function createLatePlans(options: LatePlansOptions): PlanLate {
       const stay: RestoredEntry[] = []
       for (const entry of entries) {
         const { id, at, fired } = entry
-        const one = leaving.has(id) ? undefined : waiting.get(id)
+        const isKept = kept?.has(id) === true
+        const one = leaving.has(id) || isKept ? undefined : waiting.get(id)
         if (fired && one === undefined) stay.push(entry)
         // One that was not read was promised a later instant than these: it makes room for them.
-        if ((fired && one === undefined) || !waiting.has(id)) continue
-        const isPromise = !fired && !refused.has(id)
+        if ((fired && one === undefined) || !(waiting.has(id) || isKept)) continue
+        const isPromise = !fired && !refused.has(id) && !isKept
         const of = held.get(id) ?? {
           id,
           one,
@@ -169,7 +171,7 @@ export function createLatePlans(options: LatePlansOptions): PlanLate {
       if (one === undefined) {
         for (const [key, entry] of fixed) {
           slots.hold(key, entry)
-          if (refused.has(id)) meet(entry.at)
+          if (kept?.has(id) === true) meet(entry.at)
         }
         continue
       }

@@ -204,8 +204,10 @@ export interface HeldMove {
 /** A subject whose limits refused notifications at their instants. */
 export interface LateSubject {
   readonly subject: Subject
-  /** The ids that were refused: what they hold is no promise. One that is no notification on record keeps its instant. */
+  /** The ids that were refused: what they hold is no promise. */
   readonly refused: ReadonlySet<string>
+  /** The ids that keep the instants that they hold, behind all that were promised one before now. @defaultValue none */
+  readonly kept?: ReadonlySet<string>
 }
 
 /** Plans a subject again. Never rejects: without a plan each keeps what it holds. */

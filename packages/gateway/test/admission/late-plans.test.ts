@@ -149,4 +149,11 @@ test('a plan moves nothing that another process is firing: it counts in one subj
     moved.map(({ id, at }) => [id, at - now]),
     [['refused', 10_000]],
   )
+  moved.length = 0
+  // Another process has closed the digest whose place was to be kept, and sends it under its id.
+  await plan({ subject: actor!, refused: new Set(), kept: new Set(['leaves']) }, entries)
+  assert.deepEqual(
+    moved.map(({ id, at }) => [id, at - now]),
+    [['refused', 10_000]],
+  )
 })

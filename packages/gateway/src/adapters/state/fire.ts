@@ -4,7 +4,7 @@
  */
 import type { SyncLimits } from '@sluice/limits'
 import { RulesReplaced } from '../../errors.ts'
-import type { PlanLate, SubjectEntries } from '../../ports/limiter.ts'
+import type { LateSubject, PlanLate, SubjectEntries } from '../../ports/limiter.ts'
 import type { Clock, Firing, LimitRequest, LimitState, Subject } from '../../ports.ts'
 import { releaseOf } from './limit-terms.ts'
 
@@ -55,18 +55,19 @@ export function createFire(options: FireOptions): Pick<LimitState, 'fire' | 'pla
     note(subject, id, fired ? undefined : at)
     if (fired || at - clock.now() <= nearMs) return { fired, at }
     if (!isPlanned && planLate !== undefined && isShared(subject, id)) {
-      begin(subject, id)
+      begin({ subject, refused: new Set([id]) })
       return undefined
     }
     const freed = pauseBusy([request])[0]
     return freed === undefined ? { fired, at } : { fired, at, freed }
   }
 
-  function begin(subject: Subject, id: string): void {
+  function begin(late: LateSubject): void {
+    const { subject } = late
     const { key } = subject
     // No newcomer takes a place that the plan may need.
     pauses.pause(key)
-    const plan = planLate!({ subject, refused: new Set([id]) }, entries).finally(() => {
+    const plan = planLate!(late, entries).finally(() => {
       planning.delete(key)
       pauses.resumeAll([subject])
     })
@@ -91,7 +92,8 @@ export function createFire(options: FireOptions): Pick<LimitState, 'fire' | 'pla
     async planAround(requests) {
       if (planLate === undefined) return
       for (const { subject, id } of requests) {
-        if (!planning.has(subject.key) && isShared(subject, id)) begin(subject, id)
+        if (!planning.has(subject.key) && isShared(subject, id))
+          begin({ subject, refused: new Set(), kept: new Set([id]) })
         await planning.get(subject.key)
       }
     },

@@ -111,26 +111,24 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
   /** Reserves a slot for a digest that is held up, so that new notifications come after it. Returns when it may leave. */
   async function hold(closing: Closing, as: Notification, until: number): Promise<number> {
     const { digest, recipient, now, lifted, inTurn } = closing
-    const notification = { ...as, id: digest.id }
-    const place = { notification, recipient, patient: true, waited: true, horizonMs: policy.maxDelayMs }
+    const held = { notification: { ...as, id: digest.id }, recipient }
+    const place = { ...held, patient: true, waited: true, horizonMs: policy.maxDelayMs }
     let [reservation] = await limiter.reserve([{ ...place, inTurn, notBefore: now }])
     // Its slot may stand closer to those behind it than the limits admit, as that of any other that left late.
     if (lifted !== undefined && lifted.at > now && reservation!.at > lifted.at)
       [reservation] = await limiter.reserve([{ ...place, inTurn: true, notBefore: lifted.at }])
     if (!reservation!.held) return until
-    remember(digest.id, { notification, recipient, at: reservation!.at })
+    remember(digest.id, { ...held, at: reservation!.at })
     // Its turn has come, and the next instant is promised to another, who would leave first each time.
-    if (inTurn && reservation!.at - now > nearMs) await limiter.planAround(place)
+    if (inTurn && reservation!.at - now > nearMs) await limiter.planAround(held)
     return reservation!.at
   }
 
-  const windowEndOf = ({ name, openedAt }: Digest): number => openedAt + (policy.digest(name)?.windowMs ?? 0)
-
-  /** Returns what is reserved for a digest that was put off, by this process or by another one. */
-  function heldOnRecord(found: Omit<Closing, 'inTurn'>, spec?: DigestSpec): Held | undefined {
+  /** Returns what another process, or this one before its last start, may have reserved for a digest. */
+  function heldElsewhere(found: Omit<Closing, 'inTurn'>, spec?: DigestSpec): Held | undefined {
     const { digest, recipient, gathered, now } = found
-    if (spec === undefined || digest.closesAt === windowEndOf(digest) || gathered.items.length === 0)
-      return undefined
+    const wasPutOff = spec !== undefined && digest.closesAt !== digest.openedAt + spec.windowMs
+    if (!wasPutOff || gathered.items.length === 0) return undefined
     return { notification: digestOf(digest, spec, gathered.items, now), recipient, at: digest.closesAt }
   }
 
@@ -140,17 +138,17 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
     spec?: DigestSpec,
   ): Promise<{ closing: Closing; letGo: LetGo }> {
     const { digest, undo } = found
-    const own = places.get(digest.id)
-    const onRecord = heldOnRecord(found, spec)
-    // Another process may have put it off since: the record tells its instant.
-    const lifted = onRecord === undefined || own?.at === onRecord.at ? own : onRecord
+    const known = places.get(digest.id)
+    // Another process has put it off since then; an item that joins only asks for an earlier closing.
+    const own = known !== undefined && digest.closesAt - known.at <= nearMs ? known : undefined
+    const lifted = own ?? heldElsewhere(found, spec)
     if (lifted === undefined) return { closing: { ...found, inTurn: false }, letGo: async () => {} }
     places.delete(digest.id)
     // Where the plan is not committed, the next one has the same turn.
-    undo.add(() => (own === undefined || places.has(digest.id) ? undefined : remember(digest.id, own)))
+    undo.add(() => (own === undefined ? undefined : remember(digest.id, own)))
     const end = await limiter.lift(lifted)
     return {
-      closing: { ...found, lifted, inTurn: lifted.at <= clock.now() },
+      closing: own ? { ...found, lifted, inTurn: lifted.at <= clock.now() } : { ...found, inTurn: false },
       async letGo(plan) {
         const at = places.get(digest.id)?.at ?? Number.POSITIVE_INFINITY
         const now = clock.now()
@@ -200,9 +198,9 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
   function rest(closing: Closing, taken: number, behind: Behind): DigestWrite {
     const { digest, gathered } = closing
     if (isLast(closing, taken)) return { kind: 'close', digest, left: 0 }
-    // The digest has more items than one closing takes: it closes again at once, without a place of its own.
+    // The digest has more items than one closing takes: it closes again at once.
     if (gathered.more || leftOf(closing, taken) > behind.items.length)
-      return { kind: 'postpone', digest: { ...digest, closesAt: windowEndOf(digest) } }
+      return { kind: 'postpone', digest: { ...digest, closesAt: clock.now() } }
     return postponed(closing, taken, behind.until)
   }
 

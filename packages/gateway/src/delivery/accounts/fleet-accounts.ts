@@ -165,8 +165,7 @@ class FleetPool implements FleetRounds<FleetAccount> {
   }
 
   report(account: FleetAccount, at: number, result: SendResult, tookMs: number, probe: boolean): void {
-    const { id } = account.account
-    this.#results.add([id, at, Math.round(tookMs), probe ? 1 : 0, judgedPartOf(result)])
+    this.#results.add([account.account.id, at, Math.round(tookMs), probe ? 1 : 0, judgedPartOf(result)])
     if (probe) this.#probedAt = at
     if (result.outcome === 'delivered' && !probe) this.#arm()
     else this.#askSoon()
@@ -178,6 +177,8 @@ class FleetPool implements FleetRounds<FleetAccount> {
     this.#isClosed = true
     this.#disarm?.()
     await this.#ask()
+    // A batch that had no answer was told again alone.
+    if (!this.#results.isEmpty) await this.#ask()
   }
 
   #end(): void {
@@ -238,9 +239,8 @@ class FleetPool implements FleetRounds<FleetAccount> {
     this.#isUrgent = false
     const asks = this.#asks(now)
     const results = this.#results.next()
-    const isMine = (account: FleetAccount): boolean => this.isJudge(account)
-    const judged = this.#accounts.filter((each) => each.isJudged || (each.isUntold && isMine(each)))
-    const own = judged.filter(isMine)
+    const judged = this.#accounts.filter((each) => each.isJudged || (each.isUntold && this.isJudge(each)))
+    const own = judged.filter((each) => this.isJudge(each))
     const blocked = this.#accounts.filter(({ isBlocked }) => isBlocked)
     const abandoned = this.#accounts.filter(({ hasAbandoned }) => hasAbandoned)
     const fills = [...this.#fills]

@@ -61,8 +61,10 @@ export class FleetResults {
 
   /** Returns the results of a batch that was not heard before. */
   hear(batch: string): readonly Reported[] {
-    const [first, ...results] = JSON.parse(batch) as readonly [BatchHead, ...Reported[]]
+    const [first, ...results] = JSON.parse(batch) as readonly [BatchHead | Reported, ...Reported[]]
     if (first === undefined) return []
+    // Processes of an earlier version tell results without a head, once.
+    if (first.length !== 2) return [first, ...results]
     const [member, number] = first
     if (number <= (this.#heard.get(member) ?? 0)) return []
     this.#heard.delete(member)

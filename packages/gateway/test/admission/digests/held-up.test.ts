@@ -1,4 +1,4 @@
-/** A digest that could not leave at its instant: what waits behind it leaves it the next one. */
+/** A digest that its limits hold up has its turn among those that wait: it loses none, and takes that of nobody. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { LimitRequest, LimitState } from '../../../src/ports.ts'
@@ -8,6 +8,21 @@ import { createHarness, second } from '../../harness.ts'
 /** The limits answer the question for a digest so much later, ms; others leave with one question of a moment. */
 const answerMs = 40
 
+const policy = {
+  version: 1,
+  limits: [{ name: 'all', for: 'any', max: ['1/10s'], over: 'delay' }],
+  digests: [
+    {
+      name: 'news',
+      for: { template: 'new-comment' },
+      window: '5s',
+      minItems: 2,
+      maxItems: 4,
+      template: 'activity-digest',
+    },
+  ],
+}
+
 test('a digest that is held up at its instant takes the next one, and does not lose that to whoever was promised it', async () => {
   const clock = createVirtualClock(Date.UTC(2026, 10, 29, 12))
   let state: LimitState | undefined
@@ -15,20 +30,7 @@ test('a digest that is held up at its instant takes the next one, and does not l
   const slowly = (): Promise<void> => new Promise((resolve) => clock.at(clock.now() + answerMs, resolve))
   const harness = await createHarness({
     clock,
-    policy: {
-      version: 1,
-      limits: [{ name: 'all', for: 'any', max: ['1/10s'], over: 'delay' }],
-      digests: [
-        {
-          name: 'news',
-          for: { template: 'new-comment' },
-          window: '5s',
-          minItems: 2,
-          maxItems: 4,
-          template: 'activity-digest',
-        },
-      ],
-    },
+    policy,
     parts: {
       wrapState(wrapped) {
         state = wrapped
@@ -59,5 +61,29 @@ test('a digest that is held up at its instant takes the next one, and does not l
   assert.deepEqual(counts, [undefined, 2], 'the digest is the second message')
   await harness.runUntil(start + 80 * second)
   for (const { id } of others) assert.equal((await harness.notification(id)).status, 'delivered')
+  await harness.stop()
+})
+
+test('an item that joins a digest that is held up does not bring it before those who wait in front of it', async () => {
+  const harness = await createHarness({ policy })
+  const { start } = harness
+  const join = (index: number) => harness.post({ template: 'new-comment', data: { index } })
+  await harness.post()
+  for (let index = 1; index <= 3; index += 1) await harness.post({ data: { index } })
+  for (let index = 0; index < 2; index += 1) assert.equal((await join(index)).status, 'digesting')
+  // The digest holds the instant 40 s behind the first message.
+  await harness.runUntil(start + 7 * second)
+  await join(2)
+  await harness.runUntil(start + 60 * second)
+  const sent = harness.sent().map(({ message, at }) => ({
+    count: (message.data as { totalCount?: number })?.totalCount,
+    ms: at - start,
+  }))
+  assert.deepEqual(
+    sent.map(({ count }) => count),
+    [undefined, undefined, undefined, undefined, 3],
+  )
+  for (const [index, { ms }] of sent.entries())
+    assert.ok(ms >= index * 10 * second && ms < index * 10 * second + 200, `${index} left at ${ms} ms`)
   await harness.stop()
 })

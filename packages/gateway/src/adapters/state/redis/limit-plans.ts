@@ -4,7 +4,7 @@
  * refused the first one holds the others up under the token of this plan, which lapses with its process.
  */
 import type { RestoredEntry } from '@sluice/limits'
-import type { HeldMove, KnownEntries, PlanLate, SubjectEntries } from '../../../ports/limiter.ts'
+import type { HeldMove, KnownEntries, LateSubject, PlanLate, SubjectEntries } from '../../../ports/limiter.ts'
 import type { Subject } from '../../../ports.ts'
 import { keepingId, type LimitCalls } from './limit-calls.ts'
 import type { LimitHolds } from './limit-holds.ts'
@@ -15,16 +15,8 @@ export interface LimitPlansOptions {
   readonly planLate: PlanLate
 }
 
-interface LateFiring {
-  readonly subject: Subject
-  /** The id that was refused. */
-  readonly id: string
-  /** The token under which the script holds the others up. */
-  readonly token: string
-}
-
-/** Plans the subject. Resolves when others may be fired again; never rejects. */
-export type PlanFiring = (late: LateFiring) => Promise<void>
+/** Plans the subject, whose others the script holds up under the token. Resolves when these may be fired again; never rejects. */
+export type PlanFiring = (late: LateSubject, token: string) => Promise<void>
 
 /** An entry as the script tells it. `cjson` writes no streams as an object. */
 type Row = readonly [
@@ -94,7 +86,8 @@ export function createLimitPlans({ calls, holds, planLate }: LimitPlansOptions):
     throw failure.reason
   }
 
-  return async ({ subject, id, token }) => {
+  return async (late, token) => {
+    const { subject } = late
     let peeked: KnownEntries = new Map()
     const entries: SubjectEntries = {
       read,
@@ -106,7 +99,7 @@ export function createLimitPlans({ calls, holds, planLate }: LimitPlansOptions):
     }
     holds.beginPlan(subject, token)
     try {
-      await planLate({ subject, refused: new Set([id]) }, entries)
+      await planLate(late, entries)
     } finally {
       await holds.endPlan(subject, token)
     }

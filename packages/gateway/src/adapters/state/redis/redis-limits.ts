@@ -160,7 +160,7 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
     const { fired, at } = asked.answer
     if (fired) recentlyFired?.note(request, at)
     if (plan !== undefined && asked.added[0] === 2) {
-      await plan({ subject, id, token })
+      await plan({ subject, refused: new Set([id]) }, token)
       return fire(request, false)
     }
     if (asked.added[0] !== 1) return { fired, at }
@@ -251,7 +251,7 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
         const token = calls.newToken()
         // Nothing of the subject is fired while it is planned.
         await calls.run({ operation: 'hold', subject, own: [JSON.stringify([[token, false, true]])] })
-        await plan({ subject, id, token })
+        await plan({ subject, refused: new Set(), kept: new Set([id]) }, token)
       }
     },
     pause: holds.pause,

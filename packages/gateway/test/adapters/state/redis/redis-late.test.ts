@@ -23,8 +23,8 @@ async function lateSubject(movesAt: (now: number) => readonly HeldMove[] = () =>
   const { openState, now, until } = opened
   const planned: (readonly string[])[] = []
   const read: string[] = []
-  const planLate: PlanLate = async ({ refused }, entries) => {
-    planned.push([...refused])
+  const planLate: PlanLate = async ({ refused, kept = [] }, entries) => {
+    planned.push([...refused, ...Array.from(kept, (id) => `${id} kept`)])
     for (const { id, fired } of await entries.read(subject)) read.push(`${id}${fired ? ' fired' : ''}`)
     await isLetGo
     await entries.peek([subject])
@@ -72,11 +72,11 @@ describe('a late subject in Redis', needs('redis'), () => {
       isFired = true
     })
     await sleep(30)
-    assert.deepEqual([planned, isFired], [[['2']], false])
+    assert.deepEqual([planned, isFired], [[['2 kept']], false])
     letGo()
     await planning
     assert.deepEqual(await firing, [{ fired: false, at: now() + 40_000 }])
-    assert.deepEqual(planned, [['2']], 'the subject is planned once')
+    assert.deepEqual(planned, [['2 kept']], 'the subject is planned once')
   })
 
   it('lets no newcomer of any process in while it is planned', async () => {
