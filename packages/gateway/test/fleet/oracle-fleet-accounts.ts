@@ -84,6 +84,8 @@ export function watchFleetAccounts(
 
   function checkProbes(of: Seen, call: Call): void {
     if (of.outFrom === undefined || call.handedAt <= of.outFrom) return
+    // The one that judges may be paused, and opens the breaker when it goes on.
+    if ([...alive].some((process) => isSilent(process, call.handedAt))) return
     if (of.probes.size > 0 && ![...of.probes].some(({ process }) => isSilent(process, of.outFrom!)))
       world.violate('6 breaker', `${call.account} has failed ${of.failures} times and has two probes`)
     of.probes.add(call)
