@@ -57,7 +57,7 @@ const tests: readonly Step[] = [
   {
     name: 'orders',
     shows: 'an opt-out and a cancellation that one gateway answered are obeyed by the other',
-    file: 'guarantees/fleet-orders.crash.test.ts',
+    file: 'guarantees/fleet-orders.crash.long.test.ts',
     engines: ['postgres', 'redis'],
   },
   {

@@ -15,7 +15,7 @@ test('the page of metrics names every metric with its labels, and no other', asy
   const { text } = await site.call('GET', '/metrics')
   const answered = new Set([...text.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name!))
   // A gateway whose limits are in Redis answers more, one of a fleet too, and one with topics: guarantees/fleet-away.long.test.ts,
-  // guarantees/fleet-orders.crash.test.ts and intake/dead-letters.test.ts.
+  // guarantees/fleet-orders.crash.long.test.ts and intake/dead-letters.test.ts.
   const rows = page
     .split('\n')
     .filter((line) => line.startsWith('| `') && !/with `(state: redis|intake)|`sluice_fleet_/.test(line))
