@@ -144,8 +144,8 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
     const lifted = own ?? heldElsewhere(found, spec)
     if (lifted === undefined) return { closing: { ...found, inTurn: false }, letGo: async () => {} }
     places.delete(digest.id)
-    // Where the plan is not committed, the next one has the same turn.
-    undo.add(() => (own === undefined ? undefined : remember(digest.id, own)))
+    // Where the plan is not committed, the next one has the same turn, and lifts what this one has reserved.
+    undo.add(() => own && remember(digest.id, { ...(places.get(digest.id) ?? own), at: own.at }))
     const end = await limiter.lift(lifted)
     return {
       closing: own ? { ...found, lifted, inTurn: lifted.at <= clock.now() } : { ...found, inTurn: false },
