@@ -228,6 +228,9 @@ export interface ReservationRequest extends Pick<LimitRequest, 'print'> {
   readonly promisedAt?: number
 }
 
+/** A notification and its recipient, by whose limits it counts. */
+type Limited = Pick<ReservationRequest, 'notification' | 'recipient'>
+
 /** A notification whose slots are released unless it was fired later than its `firedAt`. */
 export interface ReleaseRequest extends Pick<ReservationRequest, 'recipient'> {
   readonly notification: ReservationRequest['notification'] & Pick<Notification, 'firedAt'>
@@ -243,15 +246,13 @@ export interface RecipientLimiter {
   /** Counts the notification as sent at the moment of handing over, or reserves anew at `at`, or says what to suppress. */
   fire(reservationRequests: readonly ReservationRequest[]): Promise<readonly Omit<Firing, 'freed'>[]>
   /** Counts a notification that was fired before as sent now, because it left only now. */
-  left(reservationRequest: Pick<ReservationRequest, 'notification' | 'recipient'>): Promise<void>
+  left(request: Limited): Promise<void>
   /** Counts a refused notification where limits count refusals; false where none does. */
-  countRefusal(reservationRequest: Pick<ReservationRequest, 'notification' | 'recipient'>): Promise<boolean>
+  countRefusal(request: Limited): Promise<boolean>
   /** Undoes `countRefusal`, because the refusal was not written. */
-  forgetRefusal(reservationRequest: Pick<ReservationRequest, 'notification' | 'recipient'>): Promise<void>
+  forgetRefusal(request: Limited): Promise<void>
   /** Releases the slots, and lets the notifications that wait for them move up. */
-  cancel(
-    reservationRequests: readonly Pick<ReservationRequest, 'notification' | 'recipient'>[],
-  ): Promise<void>
+  cancel(requests: readonly Limited[]): Promise<void>
   /**
    * Releases slots whose change was not written. What another writer has sent meanwhile, later than the notification's
    * own `firedAt`, stays counted.
@@ -261,20 +262,18 @@ export interface RecipientLimiter {
    * Adds a notification to the waiting lists: it holds no instant, and is evaluated again when a slot of its subjects
    * becomes free.
    */
-  enlist(
-    reservationRequests: readonly Pick<ReservationRequest, 'notification' | 'recipient'>[],
-  ): Promise<void>
+  enlist(requests: readonly Limited[]): Promise<void>
   /**
    * Releases a slot while another one is searched for, and holds up newcomers meanwhile. What another writer has sent
    * meanwhile stays counted, as in `takeBack`. The returned function is called with whether that slot is free now, and
    * lets waiting notifications move up if it is.
    */
   lift(releaseRequest: ReleaseRequest): Promise<(isFree: boolean) => Promise<void>>
+  /** Returns the instant that is reserved for it, by whichever process; undefined where none is, or where it is not known. */
+  reservedAt(request: Limited): Promise<number | undefined>
   /** Plans again, around the instant that it holds, those that wait behind one that was held up at its instant. */
-  planAround(releaseRequest: Omit<ReleaseRequest, 'firedAt'>): Promise<void>
-  /**
-   * Holds the instants (`dueAt`) of notifications that were committed beside a reload of the policy, and lets them move up.
-   */
+  planAround(request: Limited): Promise<void>
+  /** Holds the `dueAt` of notifications that were committed beside a reload of the policy, and lets them move up. */
   adopt(
     reservationRequests: readonly (Pick<ReservationRequest, 'recipient'> & {
       readonly notification: ReservationRequest['notification'] & Pick<Notification, 'dueAt'>

@@ -227,8 +227,7 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
     forgetRefusal: (reservationRequest) => cancelAll(refusalsOf(reservationRequest)),
     cancel: (reservationRequests) => release(reservationRequests.flatMap(placesOf)),
     takeBack: (releaseRequests) => release(releaseRequests.flatMap(unfiredPlacesOf)),
-    enlist: (reservationRequests) =>
-      underRulesInForce(() => state.enlist(reservationRequests.flatMap(placesOf))),
+    enlist: (requests) => underRulesInForce(() => state.enlist(requests.flatMap(placesOf))),
     async lift(releaseRequest) {
       const freed = await state.cancel(unfiredPlacesOf(releaseRequest))
       return async (isFree) => {
@@ -237,6 +236,7 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
         else await state.resume(freed)
       }
     },
+    reservedAt: (releaseRequest) => state.reservedAt(placesOf(releaseRequest)),
     planAround: (releaseRequest) => state.planAround(placesOf(releaseRequest)),
     async adopt(reservationRequests) {
       const requests = await underRulesInForce(async () => {

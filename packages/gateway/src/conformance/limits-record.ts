@@ -41,6 +41,25 @@ export function exerciseLimitsRecord(name: string, open: () => OpenLimits | Prom
       assert.deepEqual(reads, [ada], 'it is read once')
     })
 
+    it('tells the latest instant that an id has reserved, also one that has passed, and none of one that was sent', async () => {
+      const { state, now, until, record } = await open()
+      const start = now()
+      const bob: Subject = { key: 'acme/bob', tenant: 'acme', recipient: 'bob' }
+      record.set(ada.key, { entries: [{ id: '1', at: start, fired: true, streams }] })
+      const at = await placeOf(state, '2')
+      await placeOf(state, '2', { subject: bob, notBefore: at + second })
+      const reservedAt = (id: string, ...subjects: readonly Subject[]) =>
+        state.reservedAt(subjects.map((subject) => ({ subject, id })))
+      assert.equal(await reservedAt('1', ada), undefined)
+      assert.equal(await reservedAt('3', ada, bob), undefined)
+      assert.equal(await reservedAt('2', ada), at)
+      assert.equal(await reservedAt('2', ada, bob), at + second)
+      await until(at + second)
+      assert.equal(await reservedAt('2', ada), at)
+      await state.fire([request('2')])
+      assert.equal(await reservedAt('2', ada), undefined)
+    })
+
     it('fills a subject before each kind of question', async () => {
       const questions: ((state: LimitState) => Promise<unknown>)[] = [
         (state) => state.preview([request('9')]),
@@ -49,6 +68,7 @@ export function exerciseLimitsRecord(name: string, open: () => OpenLimits | Prom
         async (state) => state.resume(await state.cancel([{ subject: ada, id: '9' }])),
         (state) => state.enlist([{ subject: ada, id: '9' }]),
         (state) => state.waiting(ada),
+        (state) => state.reservedAt([{ subject: ada, id: '9' }]),
         (state) => state.advance([request('9')]),
         (state) => state.adopt([{ ...request('9'), at: 0 }]),
         (state) =>

@@ -146,6 +146,11 @@ export interface LimitState {
    */
   advance(requests: readonly LimitRequest[]): Promise<Advance | undefined>
   /**
+   * Returns the latest instant that one of these ids has reserved, also one that has passed; undefined where none has, or
+   * where it is not known: the state has lost it, or the subject has very many entries.
+   */
+  reservedAt(requests: readonly Pick<LimitRequest, 'subject' | 'id'>[]): Promise<number | undefined>
+  /**
    * Plans again, around the instants that these ids hold, those that wait behind them: an id that could not leave at its
    * instant took the next one beside what has left alone, and that may be promised to another.
    */

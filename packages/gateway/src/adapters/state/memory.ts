@@ -291,6 +291,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     reserve: (requests) => each(requests, reserve, { areNew: true }),
     preview: (requests) => each(requests, preview, { areNew: true }),
     ...firing,
+    reservedAt: entries.reservedAt,
     force,
     recount: (requests) => force(requests.filter(({ subject: { key } }) => isFilled(key))),
     async cancel(requests) {

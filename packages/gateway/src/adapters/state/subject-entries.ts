@@ -1,7 +1,7 @@
 /** The instants of subjects in memory, as plans of what is late read and move them. */
 import { entriesOf, type MemoryStore, type RestoredEntry, type SyncLimits } from '@sluice/limits'
 import type { SubjectEntries } from '../../ports/limiter.ts'
-import type { Subject } from '../../ports.ts'
+import type { LimitState, Subject } from '../../ports.ts'
 
 export interface SubjectEntriesOptions {
   readonly limits: Pick<SyncLimits, 'cancel' | 'restore'>
@@ -11,9 +11,9 @@ export interface SubjectEntriesOptions {
   /** Notes the instant that an id holds in a subject now. */
   readonly note: (subject: Subject, id: string, at: number) => void
   /** Answers for each subject when it is known. */
-  readonly each: <Answer>(
-    of: readonly { readonly subject: Subject }[],
-    one: (of: { readonly subject: Subject }) => Answer,
+  readonly each: <Asked extends { readonly subject: Subject }, Answer>(
+    of: readonly Asked[],
+    one: (of: Asked) => Answer,
   ) => Promise<readonly Answer[]>
   /** Pauses those of the subjects in which others wait than this id, and returns them. */
   readonly pauseBusy: (
@@ -24,6 +24,19 @@ export interface SubjectEntriesOptions {
 export interface OwnSubjectEntries extends SubjectEntries {
   /** True if other ids than this one hold an instant in the subject, also one that has passed. */
   isShared(subject: Subject, id: string): boolean
+  readonly reservedAt: LimitState['reservedAt']
+}
+
+/** Returns the latest instant that an id has reserved, epoch ms, where each has looked into the entries of one subject. */
+export function latestReserved(
+  found: readonly { readonly id: string; readonly entries: readonly RestoredEntry[] }[],
+): number | undefined {
+  let latest: number | undefined
+  for (const { id, entries } of found) {
+    const own = entries.find((entry) => entry.id === id && !entry.fired)
+    if (own !== undefined && (latest === undefined || own.at > latest)) latest = own.at
+  }
+  return latest
 }
 
 /** No notification has it: those that wait are others. */
@@ -54,6 +67,8 @@ export function createSubjectEntries(options: SubjectEntriesOptions): OwnSubject
         }
       return pauseBusy(moved)
     },
+    reservedAt: async (asked) =>
+      latestReserved(await each(asked, ({ subject, id }) => ({ id, entries: entriesIn(subject) }))),
     isShared: (subject, own) => entriesIn(subject).some(({ id, fired }) => !fired && id !== own),
   }
 }

@@ -18,6 +18,7 @@ import type { RecipientCache } from '../recipient-cache.ts'
 import { storedContent } from '../stored-content.ts'
 import { createDigestItems, type Gathered } from './digest-items.ts'
 import { digestData, digestOf } from './digest-notification.ts'
+import { createDigestPlaces, nearMs } from './digest-places.ts'
 
 export interface DigestPlannerOptions {
   readonly store: Pick<Store, 'digestItems' | 'notification' | 'openDigest'>
@@ -53,10 +54,6 @@ const itemsMax: Readonly<Record<Extent, number>> = { whole: 5_000, few: 10, apar
 const singleMax = 100
 /** Authors previewed in one event loop turn, some 5 ms. */
 const authorsMax = 100
-/** Digests whose reservations are remembered, 1 kB each; forgotten reservations are held until their time. */
-const placesMax = 10_000
-/** A digest that leaves this much later than it was to leave, ms, leaves its place to those that wait behind it, as at `fire`. */
-const nearMs = 1_000
 const whyBehind = 'its author is at the limit'
 
 /** The input of a plan: a digest, its recipient, and the items that were read. */
@@ -64,8 +61,8 @@ interface Closing {
   readonly digest: Digest
   readonly recipient: Candidate['recipient']
   readonly now: number
-  /** The reservation that was taken back while it is planned. */
-  readonly lifted?: Held
+  /** The instant that it has given up while it is planned. */
+  readonly liftedAt?: number
   /** Its instant has come: only what has left stands in its way, and not those that wait behind it. */
   readonly inTurn: boolean
   /** The policy in force when it began. */
@@ -85,77 +82,27 @@ interface Behind {
   readonly author?: string
 }
 
-/** The reservation of a digest that its limits hold up. */
-interface Held {
-  readonly notification: Notification
-  readonly recipient: Candidate['recipient']
-  readonly at: number
-}
-
-/** Frees the slot of a digest unless its plan uses it. */
-type LetGo = (plan: Plan | undefined) => Promise<void>
-
 const noneBehind: Behind = { items: [], until: Number.POSITIVE_INFINITY }
 
 export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanner {
   const { store, limiter, recipients, contents, policy, evaluator, clock, random } = options
+  const places = createDigestPlaces({ limiter, clock })
   const digestItems = createDigestItems({ store, contents, clock })
-  /** Reservations of the digests that are held up, by digest id. */
-  const places = new Map<string, Held>()
-
-  function remember(id: string, held: Held): void {
-    if (places.size >= placesMax) places.delete(places.keys().next().value!)
-    places.set(id, held)
-  }
 
   /** Reserves a slot for a digest that is held up, so that new notifications come after it. Returns when it may leave. */
   async function hold(closing: Closing, as: Notification, until: number): Promise<number> {
-    const { digest, recipient, now, lifted, inTurn } = closing
+    const { digest, recipient, now, liftedAt, inTurn } = closing
     const held = { notification: { ...as, id: digest.id }, recipient }
     const place = { ...held, patient: true, waited: true, horizonMs: policy.maxDelayMs }
     let [reservation] = await limiter.reserve([{ ...place, inTurn, notBefore: now }])
     // Its slot may stand closer to those behind it than the limits admit, as that of any other that left late.
-    if (lifted !== undefined && lifted.at > now && reservation!.at > lifted.at)
-      [reservation] = await limiter.reserve([{ ...place, inTurn: true, notBefore: lifted.at }])
+    if (liftedAt !== undefined && liftedAt > now && reservation!.at > liftedAt)
+      [reservation] = await limiter.reserve([{ ...place, inTurn: true, notBefore: liftedAt }])
     if (!reservation!.held) return until
-    remember(digest.id, { ...held, at: reservation!.at })
+    places.remember(digest.id, { ...held, at: reservation!.at })
     // Its turn has come, and the next instant is promised to another, who would leave first each time.
     if (inTurn && reservation!.at - now > nearMs) await limiter.planAround(held)
     return reservation!.at
-  }
-
-  /** Returns what another process, or this one before its last start, may have reserved for a digest. */
-  function heldElsewhere(found: Omit<Closing, 'inTurn'>, spec?: DigestSpec): Held | undefined {
-    const { digest, recipient, gathered, now } = found
-    const wasPutOff = spec !== undefined && digest.closesAt !== digest.openedAt + spec.windowMs
-    if (!wasPutOff || gathered.items.length === 0) return undefined
-    return { notification: digestOf(digest, spec, gathered.items, now), recipient, at: digest.closesAt }
-  }
-
-  /** Cancels the digest's reservation while it is planned. */
-  async function lift(
-    found: Omit<Closing, 'inTurn'>,
-    spec?: DigestSpec,
-  ): Promise<{ closing: Closing; letGo: LetGo }> {
-    const { digest, undo } = found
-    const known = places.get(digest.id)
-    // Another process has put it off since then; an item that joins only asks for an earlier closing.
-    const own = known !== undefined && digest.closesAt - known.at <= nearMs ? known : undefined
-    const lifted = own ?? heldElsewhere(found, spec)
-    if (lifted === undefined) return { closing: { ...found, inTurn: false }, letGo: async () => {} }
-    places.delete(digest.id)
-    // Where the plan is not committed, the next one has the same turn, and lifts what this one has reserved.
-    undo.add(() => own && remember(digest.id, { ...(places.get(digest.id) ?? own), at: own.at }))
-    const end = await limiter.lift(lifted)
-    return {
-      closing: own ? { ...found, lifted, inTurn: lifted.at <= clock.now() } : { ...found, inTurn: false },
-      async letGo(plan) {
-        const at = places.get(digest.id)?.at ?? Number.POSITIVE_INFINITY
-        const now = clock.now()
-        const leaves = plan !== undefined && plan.accept.length > 0
-        await end(lifted.at > now ? at !== lifted.at : !leaves && at - now > nearMs)
-      },
-    }
   }
 
   async function holdBehind(closing: Closing, spec: DigestSpec, behind: Behind): Promise<Behind> {
@@ -163,11 +110,15 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
     if (items.length === 0 || author === undefined) return behind
     const as = { ...digestOf(closing.digest, spec, items, closing.now), actors: [author] }
     // The others have taken the turn.
-    const { lifted: _, ...anew } = closing
+    const { liftedAt: _, ...anew } = closing
     return { ...behind, until: await hold({ ...anew, inTurn: false }, as, until) }
   }
 
-  async function closingOf(digest: Digest, max: number, undo: UndoList): Promise<Omit<Closing, 'inTurn'>> {
+  async function closingOf(
+    digest: Digest,
+    max: number,
+    undo: UndoList,
+  ): Promise<Omit<Closing, 'inTurn' | 'liftedAt'>> {
     const now = clock.now()
     const policyVersion = policy.version
     const recipient = await recipients.find(digest.tenant, digest.recipient)
@@ -381,7 +332,9 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
       // A digest that is no longer in the policy sends its items one by one.
       const max =
         spec === undefined ? singleMax : Math.max(itemsMax[extent], extent === 'whole' ? spec.minItems : 0)
-      const { closing, letGo } = await lift(await closingOf(digest, max, undo), spec)
+      const found = await closingOf(digest, max, undo)
+      const { letGo, ...turn } = await places.lift({ ...found, items: found.gathered.items }, spec)
+      const closing: Closing = { ...found, ...turn }
       let plan: Plan | undefined
       try {
         if (extent === 'apart') plan = await apart(closing)
@@ -390,7 +343,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
         else plan = await together(closing, spec)
         return plan
       } finally {
-        await letGo(plan)
+        await letGo(plan !== undefined && plan.accept.length > 0)
       }
     },
     isOpen: async (digest) => (await store.openDigest(digest))?.id === digest.id,

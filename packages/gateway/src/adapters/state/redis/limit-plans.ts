@@ -35,13 +35,18 @@ const entryOf = ([id, at, fired, weight, streams]: Row): RestoredEntry => ({
   streams: Array.isArray(streams) ? streams : [],
 })
 
+/** Reads the entries of a subject; none of one that has very many, which keeps what it holds. */
+export async function readEntries(
+  calls: Pick<LimitCalls, 'run'>,
+  subject: Subject,
+): Promise<readonly RestoredEntry[]> {
+  const [text = '[]'] = await calls.run({ operation: 'entries', subject })
+  const rows = JSON.parse(String(text)) as readonly Row[] | object
+  return Array.isArray(rows) ? (rows as readonly Row[]).filter(([id]) => id !== keepingId).map(entryOf) : []
+}
+
 export function createLimitPlans({ calls, holds, planLate }: LimitPlansOptions): PlanFiring {
-  /** Reads the entries of a subject; none of one that has very many, which keeps what it holds. */
-  async function read(subject: Subject): Promise<readonly RestoredEntry[]> {
-    const [text = '[]'] = await calls.run({ operation: 'entries', subject })
-    const rows = JSON.parse(String(text)) as readonly Row[] | object
-    return Array.isArray(rows) ? (rows as readonly Row[]).filter(([id]) => id !== keepingId).map(entryOf) : []
-  }
+  const read = (subject: Subject): Promise<readonly RestoredEntry[]> => readEntries(calls, subject)
 
   async function readAll(subjects: Iterable<Subject>): Promise<KnownEntries> {
     return new Map(

@@ -19,10 +19,11 @@ import { releaseOf, termsOf } from '../limit-terms.ts'
 import { behindFloor, mergeBehindFloor } from '../newcomer-floors.ts'
 import type { RecoveredSubject } from '../recovered-subject.ts'
 import { reservationInTurn } from '../reserve-in-turn.ts'
+import { latestReserved } from '../subject-entries.ts'
 import { createLimitAdvance } from './limit-advance.ts'
 import { createLimitCalls, unlimited } from './limit-calls.ts'
 import { createLimitHolds } from './limit-holds.ts'
-import { createLimitPlans } from './limit-plans.ts'
+import { createLimitPlans, readEntries } from './limit-plans.ts'
 import type { RecentlyFired } from './recently-fired.ts'
 import type { Reply } from './redis-answers.ts'
 import type { RedisState } from './redis-state.ts'
@@ -245,6 +246,12 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
       const keys = new Set(requests.map(({ subject }) => subject.key))
       return [...keys].flatMap((key) => paused.get(key) ?? [])
     },
+    reservedAt: async (requests) =>
+      latestReserved(
+        await Promise.all(
+          requests.map(async ({ subject, id }) => ({ id, entries: await readEntries(calls, subject) })),
+        ),
+      ),
     async planAround(requests) {
       if (plan === undefined) return
       for (const { subject, id } of requests) {
