@@ -42,7 +42,7 @@ export const benchmarks = {
   },
   fleet: {
     what: 'gateways over PostgreSQL and Redis, from POST to settled, beside the stack and two queues on PostgreSQL',
-    options: { rounds: 5, messages: 6_000, minutes: 5, base: '' },
+    options: { rounds: 5, messages: 6_000, minutes: 5, base: '', only: '' },
     rivals: true,
   },
   scheduled: {

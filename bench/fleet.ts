@@ -4,7 +4,10 @@
  * do their part of the work only. All of them are warm, and each round measures one right after the other, in an order that
  * changes from round to round. The CPU of a message is that of the gateways, of PostgreSQL and of Redis, each by itself.
  *
- *     npm run bench -- fleet [--rounds 5] [--messages 6000] [--minutes 5] [--base <commit>]
+ *     npm run bench -- fleet [--rounds 5] [--messages 6000] [--minutes 5] [--base <commit>] [--only gateways_2,stack,floor_2]
+ *
+ * `floor_2` and `unlimited_2` are two processes that do the least for a message, with and without limits
+ * (contestants/floor.ts); they run where they are named.
  */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,7 +19,7 @@ import type { Loaded } from './load.ts'
 import { type Peer, start } from './process.ts'
 import { type Phase, settle, settleAt } from './settle.ts'
 
-const { rounds: roundsMax, messages, minutes, base } = options('fleet')
+const { rounds: roundsMax, messages, minutes, base, only } = options('fleet')
 const endsAt = performance.now() + minutes * 60_000
 const root = join(import.meta.dirname, '..')
 
@@ -70,6 +73,24 @@ async function openGateways(name: string, count: number, folder = root): Promise
   }
 }
 
+async function openFloor(name: string): Promise<Contestant> {
+  const shared = { store: await engines.database(name), state: engines.redis.url }
+  const hosts: Peer[] = []
+  for (let n = 0; n < 2; n += 1) {
+    hosts.push(start('host.ts', 'floor.ts', JSON.stringify({ shared, isLimited: name === 'floor_2' })))
+    await hosts[n]!.ask('port')
+  }
+  const path = '/notifications'
+  return {
+    ...{ name, hosts, sent: 0, rounds: [] },
+    send: ({ batch, ...each }) =>
+      settle(load, hosts, {
+        ...each,
+        ...(batch === undefined ? { path } : { path: `${path}/batch`, batch }),
+      }),
+  }
+}
+
 function openStack(): Contestant {
   const host = start('host.ts', 'stack.js', JSON.stringify({ redisPort: engines.redis.port }))
   const path = '/notifications'
@@ -116,9 +137,23 @@ const line = ({ single, batch }: Round): string =>
 const folder = base === '' ? undefined : checkOut(base)
 const all: Contestant[] = []
 try {
-  for (const count of [1, 2, 3]) all.push(await openGateways(`gateways_${count}`, count))
-  if (folder !== undefined) all.push(await openGateways('before_2', 2, folder))
-  all.push(openStack(), await openQueue('graphile-worker'), await openQueue('pg-boss'))
+  const openers: Readonly<Record<string, () => Contestant | Promise<Contestant>>> = {
+    ...Object.fromEntries(
+      [1, 2, 3].map((count) => [`gateways_${count}`, () => openGateways(`gateways_${count}`, count)]),
+    ),
+    ...(folder === undefined ? {} : { before_2: () => openGateways('before_2', 2, folder) }),
+    stack: openStack,
+    'graphile-worker': () => openQueue('graphile-worker'),
+    'pg-boss': () => openQueue('pg-boss'),
+    floor_2: () => openFloor('floor_2'),
+    unlimited_2: () => openFloor('unlimited_2'),
+  }
+  const floors = ['floor_2', 'unlimited_2']
+  const named = only === '' ? Object.keys(openers).filter((name) => !floors.includes(name)) : only.split(',')
+  const unknown = named.find((name) => openers[name] === undefined)
+  if (unknown !== undefined)
+    throw new Error(`no contestant ${unknown}: there are ${Object.keys(openers).join(', ')}`)
+  for (const name of named) all.push(await openers[name]!())
   for (const each of all) {
     // To warm up: V8 compiles for some 30,000 messages of a process.
     await measure(each, messages * each.hosts.length)
@@ -190,7 +225,7 @@ const cpu = (name: string, what: string) =>
       },
     ]
   })
-if (base === '')
+if (base === '' && only === '')
   save({
     name: 'fleet',
     title:
