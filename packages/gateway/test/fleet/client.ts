@@ -108,7 +108,7 @@ export function createClient(
   function draftOf(key: string, recipient: string): Draft {
     const chance = (name: string, share: number): boolean => world.draw(`${key} ${name}`) < share
     const now = world.elapsed() + settings.start
-    const category = world.pick(`${key} category`, categories)
+    const category = traffic?.category ?? world.pick(`${key} category`, categories)
     const actor = world.pick(`${key} actor`, actors)
     const isNews = category === 'activity' && chance('news', 0.5)
     const isRepeated = chance('repeated', 0.15)

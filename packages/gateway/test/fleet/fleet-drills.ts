@@ -9,7 +9,15 @@ import type { Strike } from './strike.ts'
 import { drawOf } from './world.ts'
 
 /** The drills of several gateways. */
-export const drills = ['refills', 'generations', 'takeovers', 'answers', 'orders', 'preferences'] as const
+export const drills = [
+  'refills',
+  'generations',
+  'takeovers',
+  'answers',
+  'orders',
+  'preferences',
+  'digests',
+] as const
 export type Drill = (typeof drills)[number]
 
 export function drilled(drill: Drill, seed: number, mixed: FleetSettings): FleetSettings {
@@ -207,6 +215,33 @@ export function drilled(drill: Drill, seed: number, mixed: FleetSettings): Fleet
             isTwice: true,
             isFlip: true,
           },
+        },
+      }
+    case 'digests':
+      // Two people whose limits hold up most of what they get, half of it items of digests.
+      return {
+        ...quiet,
+        settings: {
+          ...settings,
+          trafficMs: 60 * second,
+          operations: between('operations', 70, 110),
+          limits: [
+            {
+              ...settings.limits[0]!,
+              max: between('max', 1, 2),
+              windowMs: between('window', 3, 8) * second,
+            },
+          ],
+          digestMs: 3 * second,
+          traffic: {
+            ...settings.traffic!,
+            recipients: recipients.slice(0, 2),
+            tenants: ['t1'],
+            category: 'activity',
+            shares: { cancel: 0.05 },
+          },
+          provider: { ...settings.provider, lateWriteShare: draw('late') < 0.5 ? 0.3 : 0 },
+          faults: { ...settings.faults, phases: [] },
         },
       }
     case 'refills':

@@ -277,6 +277,27 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
     from: 'if (onlySuppresses === true && evaluator.ineligibility(each) === undefined) return false',
     to: '',
   },
+  {
+    name: 'digest-without-its-turn',
+    drill: 'digests',
+    file: 'admission/digests/digest-places.ts',
+    from: 'inTurn: liftedAt <= clock.now()',
+    to: 'inTurn: false',
+  },
+  {
+    name: 'place-of-a-digest-not-asked-for',
+    drill: 'digests',
+    file: 'admission/digests/digest-places.ts',
+    from: 'const liftedAt = reservedAt ?? known?.at',
+    to: 'const liftedAt = known?.at',
+  },
+  {
+    name: 'nobody-is-planned-around-a-digest',
+    drill: 'digests',
+    file: 'admission/digests/digest-plan.ts',
+    from: 'if (inTurn && reservation!.at - now > nearMs) await limiter.planAround(held)',
+    to: '',
+  },
 ]
 
 export const fleetSabotages: readonly Sabotage[] = ofTwo.map((each) => ({ ...each, gateways: 2 }))

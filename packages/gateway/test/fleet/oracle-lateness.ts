@@ -15,7 +15,7 @@ import type { Call } from './sim-provider.ts'
 /** Windows are kept some 20 ms longer than written. */
 const marginMs = 25
 /** 20 ms, and the usual delays of the calls of ports on the way: some ten of at most 2 ms each. */
-const lateMsMax = 40
+export const lateMsMax = 40
 
 export interface WatchedLateness {
   /** Looks at all calls, when the record is complete. */

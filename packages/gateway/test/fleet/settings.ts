@@ -57,6 +57,8 @@ interface Outage {
 interface Traffic {
   readonly tenants: readonly string[]
   readonly recipients: readonly string[]
+  /** The category of all messages. @defaultValue any */
+  readonly category?: (typeof categories)[number]
   /** Shares of the kinds of requests; the rest are posts. */
   readonly shares: Readonly<Partial<Record<string, number>>>
   /** A cancellation meets one of so many that were accepted last. */
