@@ -238,7 +238,7 @@ export function drilled(drill: Drill, seed: number, mixed: FleetSettings): Fleet
             recipients: recipients.slice(0, 2),
             tenants: ['t1'],
             category: 'activity',
-            shares: { cancel: 0.05 },
+            shares: { cancel: draw('cancels') < 0.5 ? 0.05 : 0.25 },
           },
           provider: { ...settings.provider, lateWriteShare: draw('late') < 0.5 ? 0.3 : 0 },
           faults: { ...settings.faults, phases: [] },

@@ -292,6 +292,13 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
     to: 'const liftedAt = known?.at',
   },
   {
+    name: 'late-subject-not-planned-again',
+    drill: 'digests',
+    file: 'adapters/state/redis/redis-limits.ts',
+    from: 'flag(mayPlan)',
+    to: 'flag(false)',
+  },
+  {
     name: 'nobody-is-planned-around-a-digest',
     drill: 'digests',
     file: 'admission/digests/digest-plan.ts',

@@ -6,12 +6,12 @@ import type { Watched } from './oracle.ts'
 import { watchAccounts } from './oracle-accounts.ts'
 import { createCalm, type Span } from './oracle-calm.ts'
 import { watchClient } from './oracle-client.ts'
-import { watchDigests } from './oracle-digests.ts'
 import { watchFleet } from './oracle-fleet.ts'
 import { watchFleetAccounts } from './oracle-fleet-accounts.ts'
 import { watchHolds } from './oracle-holds.ts'
 import { watchLateness } from './oracle-lateness.ts'
 import { watchOrder } from './oracle-order.ts'
+import { watchOvertaking } from './oracle-overtaking.ts'
 import { watchRates } from './oracle-rates.ts'
 import { hasEnded, watchRecord } from './oracle-record.ts'
 import { watchWindows } from './oracle-windows.ts'
@@ -147,7 +147,7 @@ export function createFleetOracles(
   const accounts = watchFleetAccounts(watched, engines)
   const order = watchOrder(watched, common.record, calm, true)
   const lateness = watchLateness(watched, common.record, calm, fleetLateMsMax)
-  const digests = watchDigests(watched, common.record, calm, fleetLateMsMax)
+  const overtaking = watchOvertaking(watched, common.record, calm, fleetLateMsMax)
   return {
     born: accounts.born,
     paused(process, forMs) {
@@ -171,7 +171,7 @@ export function createFleetOracles(
       common.end()
       order.check(common.told.told)
       lateness.check(common.told.told)
-      digests.check(common.told.told)
+      overtaking.check(common.told.told)
     },
     accepted: () => common.told.told.size,
     lookedAt: () => lateness.looked(),
@@ -189,7 +189,7 @@ export function createOracles(
   const calm = createCalm(world, watched.settings, engines?.spans)
   const order = watchOrder(watched, record, calm, engines !== undefined)
   const lateness = watchLateness(watched, record, calm, engines?.lateMs)
-  const digests = watchDigests(watched, record, calm, engines?.lateMs)
+  const overtaking = watchOvertaking(watched, record, calm, engines?.lateMs)
   const { rows, jobs, others } = record
 
   function checkCounts({ ledger }: Gateway): void {
@@ -239,7 +239,7 @@ export function createOracles(
       common.end()
       order.check(told.told)
       lateness.check(told.told)
-      digests.check(told.told)
+      overtaking.check(told.told)
     },
     accepted: () => told.told.size,
     lookedAt: () => lateness.looked(),
