@@ -231,6 +231,17 @@ export function drilled(drill: Drill, seed: number, mixed: FleetSettings): Fleet
               max: between('max', 1, 2),
               windowMs: between('window', 3, 8) * second,
             },
+            ...(draw('authors') < 0.4
+              ? [
+                  {
+                    name: 'author',
+                    per: ['recipient', 'actor'] as const,
+                    max: 1,
+                    windowMs: between('author', 4, 10) * second,
+                    over: draw('over') < 0.5 ? ('delay' as const) : ('digest:news' as const),
+                  },
+                ]
+              : []),
           ],
           digestMs: 3 * second,
           traffic: {

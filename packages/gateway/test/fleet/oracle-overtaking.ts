@@ -27,6 +27,7 @@ interface Waited {
   readonly recipient: string
   readonly channel: string
   readonly category: string
+  readonly actor?: string | undefined
   readonly from: number
   readonly to: number
   /** So many may leave before it: one that is refused by a moment is not planned again, and takes its next place beside others. */
@@ -39,6 +40,7 @@ export function watchOvertaking(
   calm: Calm,
   slackMs = lateMsMax,
 ): WatchedOvertaking {
+  const countsByAuthor = settings.limits.some(({ per }) => per.includes('actor'))
   const putOffAt = new Map<string, number>()
   const digests: Waited[] = []
   record.observers.add(({ method, args }) => {
@@ -71,7 +73,17 @@ export function watchOvertaking(
     if (row.job !== undefined || row.requestedChannel !== undefined) return undefined
     if (row.timeline.some(({ status }) => status === 'digesting' || status === 'dead')) return undefined
     const from = Math.max(answeredAt, row.sendAt ?? 0, row.turnedAt ?? 0)
-    return { name: id, tenant, recipient: message.to.id, channel, category, from, to, spared: 1 }
+    return {
+      name: id,
+      tenant,
+      recipient: message.to.id,
+      channel,
+      category,
+      actor: row.actor,
+      from,
+      to,
+      spared: 1,
+    }
   }
 
   function look(one: Waited, told: ReadonlyMap<string, Exchange>): void {
@@ -89,6 +101,7 @@ export function watchOvertaking(
         message.to.id === one.recipient &&
         channel === one.channel &&
         category === one.category &&
+        (!countsByAuthor || rows.get(id)?.actor === one.actor) &&
         priority !== 'critical' &&
         rows.get(id)?.actors === undefined
       )
@@ -103,9 +116,8 @@ export function watchOvertaking(
 
   return {
     check(told) {
-      const countsByAuthor = settings.limits.some(({ per }) => per.includes('actor'))
-      if (countsByAuthor || settings.changedLimits !== undefined || settings.faults.holds.length > 0) return
-      for (const each of digests) look(each, told)
+      if (settings.changedLimits !== undefined || settings.faults.holds.length > 0) return
+      if (!countsByAuthor) for (const each of digests) look(each, told)
       for (const call of service.calls) {
         const each = waited(call, told)
         if (each !== undefined) look(each, told)
