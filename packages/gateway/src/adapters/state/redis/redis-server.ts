@@ -9,6 +9,7 @@ import { createClient } from '@redis/client'
 import type { ServerLife } from '../../../ports/limiter.ts'
 import type { Clock } from '../../../ports.ts'
 import { fieldOf, isClock, isUnknownScript, type Reply, redirectionOf, unavailable } from './redis-answers.ts'
+import { type ClockReading, lookAtTime, readClock, slackOf } from './redis-clock.ts'
 import { RoundWindow } from './round-window.ts'
 import { type Script, scripts } from './scripts.ts'
 
@@ -78,13 +79,10 @@ interface Pending extends Question {
 }
 
 /** The state of a connection that is ready: what the server is, and what its clock says. */
-interface Standing {
+interface Standing extends ClockReading {
   readonly epoch: number
   readonly incarnation: number
   readonly replicationId: string
-  /** The lead of the fleet's time over the server's clock, ms, and how wrong it may be. */
-  readonly offsetMs: number
-  readonly errorMs: number
 }
 
 const roundMax = 128
@@ -94,16 +92,6 @@ const silenceMinMs = 2_000
 const leaveMs = 500
 /** The longest wait for a connection before a command outside the rounds, ms. */
 const connectMs = 1_000
-/** The clock of the server is read so often at a registration; the quickest answer counts. */
-const clockReadings = 5
-/**
- * An answer is no clock if it may be wrong by more than this, ms, half its round trip: two processes may then differ by as
- * much as windows are kept longer. It is asked again, at most so often.
- */
-const clockErrorMaxMs = 10
-const clockReadingsMax = 25
-/** Both clocks may drift so far until they are compared again, ms. */
-const driftMs = 10
 const againMax = 2
 /** Makes the client answer bulk strings, whose type is `$` in RESP, as bytes. */
 const bytesMapping = { typeMapping: { 36: Buffer } }
@@ -207,37 +195,21 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     ])
     if (fieldOf(info, 'role') !== 'master') throw left(`${node} is no master`)
     const replicationId = fieldOf(info, 'master_replid')
-    const { offsetMs, errorMs } = await readClock()
+    const reading = await readClock(node, clock, () => send(['TIME']))
     const incarnation = await options.register({ node, runId: fieldOf(info, 'run_id'), replicationId })
     if (incarnation < expected) throw left(`another life of ${node} is registered`)
     if (met !== client) throw new Error('the connection was ended')
     // A life that a later registration of this process finds is newer all the same, until the store tells of it.
     if (expected === 0) expected = incarnation
-    standing = { epoch, incarnation, replicationId, offsetMs, errorMs }
+    standing = { epoch, incarnation, replicationId, ...reading }
     return standing
   }
 
-  async function readClock(): Promise<Pick<Standing, 'offsetMs' | 'errorMs'>> {
-    let best = { offsetMs: 0, errorMs: Number.POSITIVE_INFINITY }
-    const isRead = (readings: number): boolean =>
-      readings >= (best.errorMs <= clockErrorMaxMs ? clockReadings : clockReadingsMax)
-    for (let readings = 0; !isRead(readings); readings += 1) {
-      const sentAt = clock.monotonic()
-      const [seconds, micros] = (await send(['TIME'])) as readonly string[]
-      const halfMs = (clock.monotonic() - sentAt) / 2
-      const serverMs = Number(seconds) * 1_000 + Number(micros) / 1_000
-      if (halfMs < best.errorMs) best = { offsetMs: clock.now() - halfMs - serverMs, errorMs: halfMs }
-    }
-    if (best.errorMs <= clockErrorMaxMs) return best
-    throw new Error(
-      `the clock of ${node} cannot be read: the quickest of ${clockReadingsMax} answers took ${Math.round(2 * best.errorMs)} ms, of ${2 * clockErrorMaxMs} ms at most`,
-    )
-  }
-
-  function argumentsOf({ incarnation, offsetMs, errorMs }: Standing, question: Pending): string[] {
+  function argumentsOf(ready: Standing, question: Pending): string[] {
+    const { incarnation, offsetMs } = ready
     const { script, keys, args, overAt } = question
     const now = clock.now()
-    const slackMs = driftMs + errorMs
+    const slackMs = slackOf(ready)
     const time = isVirtual
       ? [String(now), '0', '0', '0']
       : ['', String(offsetMs), String(now - slackMs), String(now + overAt - performance.now() + slackMs)]
@@ -307,7 +279,8 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     }
     inFlight += questions.length
     const answers = questions.map((question) => send(argumentsOf(ready, question), question.script.inBytes))
-    const [info, ...results] = await Promise.allSettled([send(['INFO', 'replication']), ...answers])
+    const round = [send(['INFO', 'replication']), send(['TIME']), ...answers] as const
+    const [info, time, ...results] = await Promise.allSettled(round)
     inFlight -= questions.length
     roundWindow.answered(questions.length, performance.now() - sentAt)
     if (waiting.length > 0) setImmediate(startRound)
@@ -325,11 +298,14 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
       return
     }
     answeredAt = performance.now()
+    const seen =
+      isVirtual || time.status === 'rejected' ? 'right' : lookAtTime(time.value, ready, clock.now())
+    const failure = seen === 'ahead' ? unavailable(node, 'its clock was set on') : undefined
     let needsScripts = false
-    let needsClock = false
+    let needsClock = seen !== 'right'
     for (const [index, result] of results.entries()) {
       const question = questions[index]!
-      if (result.status === 'fulfilled' && !isClock(result.value)) settle(question, undefined, result.value)
+      if (result.status === 'fulfilled' && !isClock(result.value)) settle(question, failure, result.value)
       // One that came when its caller had given up says nothing of the clock.
       else if (result.status === 'fulfilled') needsClock ||= question.overAt > answeredAt
       else if (isUnknownScript(result.reason)) needsScripts = true

@@ -140,6 +140,35 @@ describe('the state in Redis', needs('redis'), () => {
     }
   })
 
+  it('takes no answer of a server whose clock was set on by less than the deadline', async (t) => {
+    const system = createSystemClock()
+    let serverAheadMs = 0
+    const clock = { ...system, now: () => system.now() - serverAheadMs }
+    const { throttle } = await open(t, { clock })
+    const placeOf = async (id: string) =>
+      (await throttle.pass('acme', [{ ...request(id), isCritical: true }]))!.places[0]!.at
+    await until(async () => (await placeOf('a')) > 0)
+    serverAheadMs = 3_000
+    await assert.rejects(() => placeOf('b'), { ...unavailable, message: /its clock was set on/ })
+    const before = clock.now()
+    const place = await placeOf('c')
+    assert.ok(place >= before - 100 && place <= clock.now() + 100, `${place} lies between ${before} and now`)
+  })
+
+  it('reads the clock of a server again that goes too fast, before any answer is wrong', async (t) => {
+    const system = createSystemClock()
+    let serverAheadMs = 0
+    const clock = { ...system, now: () => system.now() - serverAheadMs }
+    const { throttle, used } = await open(t, { clock })
+    await until(async () => (await used()) === 0)
+    for (let round = 0; round < 40; round += 1) {
+      serverAheadMs += 2
+      const { at } = (await throttle.pass('acme', [{ ...request(`r${round}`), isCritical: true }]))!
+        .places[0]!
+      assert.ok(at <= clock.now() + 20, `round ${round}: ${at - clock.now()} ms ahead`)
+    }
+  })
+
   it('leaves a server in whose place another process has met another one, when it hears of that', async (t) => {
     const [deposed, newest] = [await startRedis(), await startRedis()]
     t.after(() => Promise.all([deposed.stop(), newest.stop()]))
