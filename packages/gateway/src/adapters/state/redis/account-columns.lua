@@ -4,7 +4,7 @@
 --
 -- KEYS[1]  the pool, a hash:
 --   h        incarnation, birth and last instant by the server's clock (ms), slot, number of the last verdict, of the last results, accounts,
---            lead of the fleet's time over that clock
+--            lead of the fleet's time over that clock; of each member that lead, as it has known it for some seconds, and since when
 --   names    the accounts by place
 --   p<id>    a roster: accounts, places (absent: 1, 2, 3 …), concurrency, and of each window its length with margin, width,
 --            run, and maxima (-1: none); what is equal for all accounts is one number
@@ -42,17 +42,21 @@ if ARGV[2] == '' then
 end
 local head = call('HGET', key, 'h')
 head = head and decode(head)
--- A clock that was set leaves nothing known of the time of tokens. Processes know it to some milliseconds, and it may drift.
+-- A clock that was set leaves nothing known of the time of tokens. Two processes know it to some milliseconds, and it may
+-- drift; for one process it changes within some seconds by little more than windows are kept longer.
 local offset = ARGV[2] == '' and ARGV[3] + 0 or 0
-if head and (head[1] ~= incarnation or math.abs(offset - head[8]) > 100) then head = nil end
+local lead = head and head[9] and head[9][member]
+local isSet = head and math.abs(offset - head[8]) > 100 or lead and math.abs(offset - lead[1]) > 25
+if head and (head[1] ~= incarnation or isSet) then head = nil end
 if not given.O and (not head or call('HEXISTS', key, 'p' .. given.o) == 0) then return '?' end
 if not head then
   call('UNLINK', key)
-  head = { incarnation, tick, tick, floor(tick / width), 0, 0, 0, offset }
+  head, lead = { incarnation, tick, tick, floor(tick / width), 0, 0, 0, offset, {} }, nil
 end
 -- A clock that steps back by less than the prologue notices stands still here.
 if tick < head[3] then tick = head[3] end
-head[3], head[8] = tick, offset
+head[3], head[8], head[9] = tick, offset, head[9] or {}
+if not lead or tick - lead[2] > 10000 then head[9][member] = { offset, tick } end
 
 -- Columns are read once and written at the end where they were changed.
 local columns, dirty = {}, {}

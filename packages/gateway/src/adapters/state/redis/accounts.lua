@@ -53,7 +53,7 @@ for index = #members, 1, -1 do
     for place, count in ipairs(column('m' .. each[1])) do
       if count > 0 then add('busy', place, -count) end
     end
-    columns['m' .. each[1]], dirty['m' .. each[1]] = nil, nil
+    columns['m' .. each[1]], dirty['m' .. each[1]], head[9][each[1]] = nil, nil, nil
     call('HDEL', key, 'm' .. each[1])
     table.remove(members, index)
   elseif tick - each[2] >= 500 then
