@@ -6,6 +6,7 @@
  */
 import type { SystemClock } from '../adapters/clock.ts'
 import type { Clock, Store } from '../ports.ts'
+import { goWithOthers, tellTime } from './peer-time.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 
 /** After a kill, no recorded instant lies further than this beyond the saved time. Costs 10 s of one fsync. */
@@ -21,13 +22,18 @@ const isSystemClock = (clock: Clock): clock is SystemClock => 'continueFrom' in 
 
 /** Returns the function that stops saving, after a last save. Virtual time needs none of this. */
 export async function continueTimeLine(
-  { clock, log, errorsOf }: Pick<RuntimeContext, 'clock' | 'log' | 'errorsOf'>,
+  { clock, log, errorsOf, fleet }: Pick<RuntimeContext, 'clock' | 'log' | 'errorsOf' | 'fleet'>,
   store: Pick<Store, 'timeLine' | 'keepTimeLine'>,
 ): Promise<() => Promise<void>> {
   if (!isSystemClock(clock)) return async () => {}
   const onError = errorsOf('gateway')
   const line = await store.timeLine()
   if (line !== undefined) clock.continueFrom(line)
+  if (fleet !== undefined) {
+    const { members, state } = fleet
+    await goWithOthers(clock, { members, peers: state.peers })
+    tellTime(clock, state.peers)
+  }
   let kept = clock.line()
   const keep = (): Promise<void> => {
     kept = clock.line()
