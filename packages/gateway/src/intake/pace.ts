@@ -38,7 +38,7 @@ export interface IntakePaceOptions {
   readonly rateOf: (channel: Channel) => number | undefined
   /** The load shedding of the pool that serves the channel first. */
   readonly sheddingOf: (channel: Channel) => PacedShedding | undefined
-  readonly clock: Pick<Clock, 'now'>
+  readonly clock: Pick<Clock, 'now' | 'aheadMs'>
 }
 
 const aheadSeconds = 2
@@ -91,7 +91,7 @@ export function createIntakePace({
         return undefined
       }
       recorded?.add(channel)
-      shedding?.taken(clock.now(), timestamp)
+      shedding?.taken(clock.now(), timestamp - (clock.aheadMs?.() ?? 0))
       inProgress.set(channel, begun + 1)
       return () => void inProgress.set(channel, inProgress.get(channel)! - 1)
     },

@@ -48,6 +48,24 @@ describe('pace of intakes', () => {
     assert.equal(isFullAt(2_000), true)
   })
 
+  it('tells load shedding the timestamps of records on the time line, whatever step the wall clock has made', () => {
+    const told: number[] = []
+    const pace = createIntakePace({
+      queue: { size: () => 0 },
+      rateOf: () => 10,
+      sheddingOf: () => ({
+        isActive: false,
+        admitted: () => 10,
+        taken: (now, timestamp) => void told.push(timestamp - now),
+        heldBack: () => {},
+      }),
+      clock: { now: () => 5_000_000, aheadMs: () => 3_600_000 },
+    })
+    // It was written a second ago.
+    pace.begin('email', 5_000_000 + 3_600_000 - 1_000)
+    assert.deepEqual(told, [-1_000])
+  })
+
   it('counts the records in progress of a channel beside what waits', () => {
     const { state, pace } = paceAt(10)
     state.size = 400
