@@ -21,7 +21,8 @@ export interface LatePlansOptions {
   readonly policy: Pick<Policy, 'rulesFor' | 'longestWindowMs' | 'version'>
   readonly recipients: Pick<Recipients, 'find'>
   readonly forbiddenHours: Pick<ForbiddenHours, 'forbidden' | 'hasHours' | 'heldUntil'>
-  readonly clock: Pick<Clock, 'now' | 'monotonic'>
+  /** `now` measures the work: `monotonic` gains an hour where the wall clock is set on by one, and the rest is a multiple. */
+  readonly clock: Pick<Clock, 'now'>
   /** Every window is kept so much longer than it is written, ms. */
   readonly marginMs: number
   /** Reports subjects in which notifications have other instants, paused. The callee resumes them. */
@@ -191,7 +192,7 @@ export function createLatePlans(options: LatePlansOptions): PlanLate {
   return async (late, entries) => {
     const { key } = late.subject
     const { version } = policy
-    const begun = clock.monotonic()
+    const begun = clock.now()
     if (begun < (notAgainUntil.get(key) ?? begun)) return
     try {
       const facts = await gather(late, entries)
@@ -206,7 +207,7 @@ export function createLatePlans(options: LatePlansOptions): PlanLate {
     } catch (error) {
       onError('plan what is late', error)
     }
-    const now = clock.monotonic()
+    const now = clock.now()
     notAgainUntil.delete(key)
     if (notAgainUntil.size >= boundMax) notAgainUntil.clear()
     if (now > begun) notAgainUntil.set(key, now + restFactor * (now - begun))

@@ -16,7 +16,8 @@ export interface RecordedQueue {
 
 export interface RecordedQueueOptions {
   readonly store: BacklogSource
-  readonly clock: Pick<Clock, 'now' | 'monotonic'>
+  /** `now` measures the work: `monotonic` gains an hour where the wall clock is set on by one, and the rest is a multiple. */
+  readonly clock: Pick<Clock, 'now'>
   readonly onError: (what: string, error: unknown) => void
 }
 
@@ -36,7 +37,7 @@ export function createRecordedQueue({ store, clock, onError }: RecordedQueueOpti
   let nextAt = Number.NEGATIVE_INFINITY
 
   async function count(begun: Map<Channel, number>): Promise<void> {
-    const at = clock.monotonic()
+    const at = clock.now()
     meanwhile = begun
     try {
       // The counts by channel matter here, and no instant.
@@ -50,13 +51,13 @@ export function createRecordedQueue({ store, clock, onError }: RecordedQueueOpti
       onError('count what is due', error)
     } finally {
       meanwhile = undefined
-      nextAt = at + Math.max(countMs, restShare * (clock.monotonic() - at))
+      nextAt = at + Math.max(countMs, restShare * (clock.now() - at))
     }
   }
 
   return {
     size(channel, perSecond) {
-      const now = clock.monotonic()
+      const now = clock.now()
       if (meanwhile === undefined && now >= nextAt) void count(new Map())
       const { due, at } = levels.get(channel) ?? { due: 0, at: now }
       const left = Math.max(0, due - (perSecond * (now - at)) / 1_000)
@@ -64,7 +65,7 @@ export function createRecordedQueue({ store, clock, onError }: RecordedQueueOpti
       return left
     },
     add(channel) {
-      const { due, at } = levels.get(channel) ?? { due: 0, at: clock.monotonic() }
+      const { due, at } = levels.get(channel) ?? { due: 0, at: clock.now() }
       levels.set(channel, { due: due + 1, at })
       meanwhile?.set(channel, (meanwhile.get(channel) ?? 0) + 1)
     },

@@ -9,7 +9,8 @@ import type { Backlog } from './backlog.ts'
 
 export interface PoisonBacklogOptions {
   readonly intake: Pick<IntakeRecord, 'countPoison'>
-  readonly clock: Pick<Clock, 'monotonic'>
+  /** `now` measures the work, as in recorded-backlog.ts. */
+  readonly clock: Pick<Clock, 'now'>
 }
 
 /** A count serves so long, ms, from its beginning; at least this many times as long as it took. */
@@ -23,15 +24,15 @@ export function withPoison(backlog: Backlog, { intake, clock }: PoisonBacklogOpt
   let counting: Promise<void> | undefined
 
   async function count(): Promise<void> {
-    const beganAt = clock.monotonic()
+    const beganAt = clock.now()
     counts = await intake.countPoison()
-    freshUntil = beganAt + Math.max(freshMs, restShare * (clock.monotonic() - beganAt))
+    freshUntil = beganAt + Math.max(freshMs, restShare * (clock.now() - beganAt))
   }
 
   const sum = (rows: readonly PoisonCount[]): number => rows.reduce((total, row) => total + row.count, 0)
 
   async function refreshPoison(): Promise<void> {
-    if (clock.monotonic() < freshUntil) return
+    if (clock.now() < freshUntil) return
     counting ??= count().finally(() => {
       counting = undefined
     })

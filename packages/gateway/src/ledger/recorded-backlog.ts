@@ -12,7 +12,8 @@ import { noCounts } from './ledger.ts'
 
 export interface RecordedBacklogOptions {
   readonly store: Pick<Store, 'backlog' | 'tallies'>
-  readonly clock: Pick<Clock, 'now' | 'monotonic'>
+  /** `now` measures the work: `monotonic` gains an hour where the wall clock is set on by one, and the rest is a multiple. */
+  readonly clock: Pick<Clock, 'now'>
 }
 
 /** A count serves so long, ms, from its beginning; at least this many times as long as it took. */
@@ -30,8 +31,8 @@ export function createRecordedBacklog({ store, clock }: RecordedBacklogOptions):
   let hasDead = false
 
   async function count(): Promise<void> {
-    const beganAt = clock.monotonic()
-    const now = secondOf(clock.now())
+    const beganAt = clock.now()
+    const now = secondOf(beganAt)
     const [rows, tallies] = await Promise.all([
       store.backlog({
         secondsFrom: now - bySecondS,
@@ -44,11 +45,11 @@ export function createRecordedBacklog({ store, clock }: RecordedBacklogOptions):
     statuses = noCounts()
     for (const tally of tallies) statuses[tally.status] += tally.count
     hasDead = statuses.dead > 0
-    freshUntil = beganAt + Math.max(freshMs, restShare * (clock.monotonic() - beganAt))
+    freshUntil = beganAt + Math.max(freshMs, restShare * (clock.now() - beganAt))
   }
 
   async function refresh(): Promise<void> {
-    if (clock.monotonic() < freshUntil) return
+    if (clock.now() < freshUntil) return
     counting ??= count().finally(() => {
       counting = undefined
     })

@@ -9,15 +9,18 @@ import type { Live } from '../../src/stages.ts'
 
 /** Plans over a subject in which nothing waits; each plan takes 2 ms. */
 function countedPlans() {
-  let monotonic = 0
+  let now = 0
+  /** The wall clock of the machine was set on by so much, which `monotonic` takes for a suspension. */
+  let setMs = 0
   let reads = 0
+  const clock = { now: () => now, monotonic: () => now + setMs }
   const plan = createLatePlans({
     store: { notification: async () => undefined },
     ledger: { live: () => undefined },
     policy: { rulesFor: () => [], longestWindowMs: 0, version: 'v' },
     recipients: { find: async () => null },
     forbiddenHours: { forbidden: () => undefined, hasHours: () => false, heldUntil: () => undefined },
-    clock: { now: () => 0, monotonic: () => monotonic },
+    clock,
     marginMs: 0,
     onMoved() {},
     onError(_, error) {
@@ -27,7 +30,7 @@ function countedPlans() {
   const entries: SubjectEntries = {
     async read() {
       reads += 1
-      monotonic += 2
+      now += 2
       return []
     },
     peek: () => new Map([['ada', []]]),
@@ -37,10 +40,13 @@ function countedPlans() {
   return {
     plan: () => plan({ subject, refused: new Set(['1']) }, entries),
     pass(ms: number): number {
-      monotonic += ms
-      return monotonic
+      now += ms
+      return now
     },
     plannedMs: () => 2 * reads,
+    setClock(ms: number) {
+      setMs += ms
+    },
   }
 }
 
@@ -53,6 +59,16 @@ test('a subject that is late all the time is planned for 5 % of the time at most
   }
   const share = plannedMs() / passedMs
   assert.ok(share > 0.04 && share < 0.051, `planned for ${share} of the time`)
+})
+
+test('a wall clock that is set while a subject is planned does not put the next plan off', async () => {
+  const { plan, pass, plannedMs, setClock } = countedPlans()
+  const planning = plan()
+  setClock(3_600_000)
+  await planning
+  pass(40)
+  await plan()
+  assert.equal(plannedMs(), 4)
 })
 
 test('a plan of the first of very many moves them behind what is late and leaves the others their instants', async () => {
@@ -118,7 +134,7 @@ test('a plan moves nothing that another process is firing: it counts in one subj
     },
     recipients: { find: async () => null },
     forbiddenHours: { forbidden: () => undefined, hasHours: () => false, heldUntil: () => undefined },
-    clock: { now: () => now, monotonic: () => 0 },
+    clock: { now: () => now },
     marginMs: 0,
     onMoved() {},
     onError(_, error) {

@@ -82,10 +82,16 @@ describe('pace of intakes', () => {
   })
 
   it('counts what is due on a record that gateways share, and what was begun since', async () => {
-    const clock = { at: -3_600_000, now: () => clock.at, monotonic: () => clock.at }
+    const clock = { at: -3_600_000, setMs: 0, now: () => clock.at, monotonic: () => clock.at + clock.setMs }
     let due = 0
+    let setMs = 0
     const row = (count: number) => [{ kind: 'queued', channel: 'email', count }] as unknown as BacklogRow[]
-    const store = { backlog: async () => row(due) }
+    const store = {
+      async backlog() {
+        clock.setMs += setMs
+        return row(due)
+      },
+    }
     const pace = createIntakePace({
       queue: { size: () => 0 },
       recorded: createRecordedQueue({ store, clock, onError: (what) => assert.fail(what) }),
@@ -118,5 +124,17 @@ describe('pace of intakes', () => {
     assert.equal(take(), 0, 'the record is being counted')
     await turn()
     assert.equal(take(), 600)
+    // The wall clock of the machine is set on meanwhile, which `monotonic` takes for a suspension.
+    setMs = 3_600_000
+    due = 5_000
+    for (clock.at = 3_000; clock.at < 6_000; clock.at += 1_000) {
+      take()
+      await turn()
+    }
+    due = 900
+    clock.at = 7_000
+    take()
+    await turn()
+    assert.equal(take(), 100)
   })
 })

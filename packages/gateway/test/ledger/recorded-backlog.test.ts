@@ -8,12 +8,15 @@ import type { Tally } from '../../src/ports.ts'
 
 function setUp() {
   let now = 1_000
-  const record = { rows: 0, dead: 0, tookMs: 0, counts: 0, isAway: false }
+  /** The wall clock of the machine was set on by so much, which `monotonic` takes for a suspension. */
+  let setMs = 0
+  const record = { rows: 0, dead: 0, tookMs: 0, counts: 0, isAway: false, setMs: 0 }
   const store = {
     async backlog() {
       record.counts += 1
       await Promise.resolve()
       now += record.tookMs
+      setMs += record.setMs
       if (record.isAway) throw new SluiceError('STORE_UNAVAILABLE', 'Gone.', { retryAfterMs: 1_000 })
       const cell = { tenant: 'acme', channel: 'email', category: 'product', second: 9, example: 'a' } as const
       return [
@@ -26,7 +29,8 @@ function setUp() {
       { tenant: 'acme', status: 'dead', throttled: false, count: record.dead, bytes: 0 },
     ],
   }
-  const backlog = createRecordedBacklog({ store, clock: { now: () => now, monotonic: () => now } })
+  const clock = { now: () => now, monotonic: () => now + setMs }
+  const backlog = createRecordedBacklog({ store, clock })
   return {
     record,
     backlog,
@@ -68,6 +72,15 @@ test('a count of the record takes a tenth of the time at most', async () => {
   pass(1_000)
   await told()
   assert.equal(record.counts, 2)
+})
+
+test('a wall clock that is set while the record is counted puts the next count off by nothing', async () => {
+  const { record, told, pass } = setUp()
+  record.setMs = 3_600_000
+  assert.equal(await told(), 0)
+  record.rows = 1
+  pass(1_000)
+  assert.equal(await told(), 1)
 })
 
 test('a change is not counted beside the record', async () => {
