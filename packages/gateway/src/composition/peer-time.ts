@@ -6,8 +6,8 @@ import type { ServerReading, SystemClock } from '../adapters/clock.ts'
 import type { Members, Peers } from '../ports/fleet.ts'
 
 const topic = 'time'
-/** The others are asked so often for a first answer, and a pause between, ms: a process that has just come knows nobody yet. */
-const triesMax = 25
+/** The others are asked for so long, and with such a pause between, ms: a process that has just come knows nobody yet. */
+const askMs = 500
 const pauseMs = 20
 const answerMs = 200
 /** The quickest of so many answers counts. */
@@ -22,7 +22,8 @@ export async function goWithOthers(
 ): Promise<void> {
   if (members.count() === 1) return
   let best: ServerReading | undefined
-  for (let tries = 0, readings = 0; tries < triesMax && readings < readingsMin; tries += 1) {
+  const until = clock.monotonic() + askMs
+  for (let readings = 0; clock.monotonic() < until && readings < readingsMin; ) {
     const reading = await clock.readServer(() => askTime(peers)).catch(() => undefined)
     if (reading === undefined) {
       await new Promise<void>((resolve) => clock.at(clock.now() + pauseMs, resolve))
