@@ -2,7 +2,7 @@
  * Brings changes of state from the outbox of the store to the delivery log: reads the oldest, writes them, and removes
  * them when the log has them. A process that ends in between leaves them in the outbox, and the next one writes them
  * again, which makes no second row. Nothing waits for the log: while it is away the outbox grows, up to a bound, above
- * which the oldest are given up and counted.
+ * which the oldest are given up and counted. An erasure is never given up: the log would keep the recipient.
  */
 import { type DeliveryLog, entriesOf, isErasure, type Outbox, type OutboxRow } from '../ports/delivery-log.ts'
 import type { Members } from '../ports/fleet.ts'
@@ -74,13 +74,16 @@ export function createDeliveryLogWriter(options: DeliveryLogWriterOptions): Deli
     if (now < countedAt + countEveryMs) return
     countedAt = now
     waiting = await outbox.size()
+    // Rows at the beginning that stay, because an erasure is in them.
+    let stay = { rows: 0, entries: 0 }
     while (waiting > waitingMax && !isStopped) {
-      const rows = await outbox.read(Math.min(dropMax, waiting - waitingMax))
-      if (rows.length === 0) break
-      await outbox.remove(rows.map(({ position }) => position))
-      const entries = rows.reduce((sum, row) => sum + row.entries, 0)
-      waiting -= entries
-      giveUp(entries)
+      const rows = await outbox.read(stay.entries + Math.min(dropMax, waiting - waitingMax))
+      const [kept, dropped] = [rows.filter(hasErasure), rows.filter((row) => !hasErasure(row))]
+      if (dropped.length === 0 && kept.length === stay.rows) break
+      stay = { rows: kept.length, entries: entriesIn(kept) }
+      await outbox.remove(dropped.map(({ position }) => position))
+      waiting -= entriesIn(dropped)
+      giveUp(entriesIn(dropped))
     }
     if (untold === 0 || now < toldAt + tellLossEveryMs) return
     toldAt = now
@@ -121,7 +124,7 @@ export function createDeliveryLogWriter(options: DeliveryLogWriterOptions): Deli
     if (rows.length === 0) return idleMs
     if (!(await write(rows))) return retryMs
     await outbox.remove(rows.map(({ position }) => position))
-    const taken = rows.reduce((sum, { entries }) => sum + entries, 0)
+    const taken = entriesIn(rows)
     const readable = rows.reduce(
       (sum, { records }) => sum + records.reduce((n, each) => n + entriesOf(each), 0),
       0,
@@ -155,6 +158,10 @@ export function createDeliveryLogWriter(options: DeliveryLogWriterOptions): Deli
     },
   }
 }
+
+const entriesIn = (rows: readonly OutboxRow[]): number => rows.reduce((sum, { entries }) => sum + entries, 0)
+
+const hasErasure = ({ records }: OutboxRow): boolean => records.some(isErasure)
 
 /** The instant of the first change in these rows. */
 function instantOf(rows: readonly OutboxRow[]): number | undefined {

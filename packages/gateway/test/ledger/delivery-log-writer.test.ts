@@ -17,6 +17,7 @@ function createParts({ waitingMax, holds = () => true }: Parts = {}) {
   const store = createLoggedMemoryStore(clock)
   /** Rows of the log by their key, with the number of times that each was written. */
   const rows = new Map<string, number>()
+  const erased: string[] = []
   const told: string[] = []
   const fault = { next: undefined as 'refused' | 'lost answer' | 'hangs' | undefined }
   const log: DeliveryLog = {
@@ -24,7 +25,8 @@ function createParts({ waitingMax, holds = () => true }: Parts = {}) {
       if (fault.next === 'hangs') await new Promise(() => {})
       if (fault.next === 'refused') throw new Error('away')
       for (const record of records)
-        if (!isErasure(record))
+        if (isErasure(record)) erased.push(record.recipient)
+        else
           for (const [index] of record.events.entries()) {
             const key = `${record.notificationId}/${record.seq + index}`
             rows.set(key, (rows.get(key) ?? 0) + 1)
@@ -50,7 +52,7 @@ function createParts({ waitingMax, holds = () => true }: Parts = {}) {
   const accept = async (count: number) => {
     for (let n = 0; n < count; n += 1) await store.commit({ accept: [someNotification()] })
   }
-  return { clock, store, rows, told, fault, create, accept }
+  return { clock, store, rows, erased, told, fault, create, accept }
 }
 
 test('the log gets each change of state, and the outbox is empty then', async () => {
@@ -129,6 +131,29 @@ test('above the bound the oldest changes are given up, counted and told, and the
     told.filter((line) => line.startsWith('lost')),
     ['lost 60'],
   )
+  await writer.stop()
+})
+
+test('above the bound no erasure is given up: the log would keep the recipient', async () => {
+  const { clock, rows, erased, fault, create, accept, store } = createParts({ waitingMax: 100 })
+  const writer = create()
+  writer.start()
+  fault.next = 'refused'
+  const recipients = ['ada', 'eve']
+  await accept(10)
+  for (const recipient of recipients) {
+    await store.beginErasure('acme', recipient)
+    assert.deepEqual(await store.erase('acme', recipient), { done: true })
+  }
+  for (let rounds = 0; rounds < 3; rounds += 1) {
+    await accept(80)
+    await clock.runUntil(clock.now() + 3_000)
+    assert.equal(await store.outbox!.size(), 100)
+  }
+  fault.next = undefined
+  await clock.runUntil(clock.now() + 3_000)
+  assert.deepEqual(erased, recipients)
+  assert.deepEqual([rows.size, writer.report().lost, writer.report().waiting], [98, 402, 0])
   await writer.stop()
 })
 

@@ -81,6 +81,17 @@ export function outbox(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(names(await store.outbox!.read(all)), ['n4'])
   })
 
+  test('counts what waits also where rows before and behind it were removed', async (store) => {
+    for (const id of ['n1', 'n2', 'n3', 'n4']) await must(store, { accept: [someNotification({ id })] })
+    const each = (await entries(store)).length / 4
+    assert.equal(await store.outbox!.size(), 4 * each)
+    const rows = await store.outbox!.read(all)
+    await store.outbox!.remove([rows[1]!.position, rows[3]!.position])
+    assert.equal(await store.outbox!.size(), 2 * each)
+    await must(store, { accept: [someNotification({ id: 'n5' })] })
+    assert.equal(await store.outbox!.size(), 3 * each)
+  })
+
   test('keeps no row for a change of no state', async (store) => {
     await must(store, { accounts: [{ channel: 'email', provider: 'p', account: 'a', blockedUntil: epoch }] })
     assert.deepEqual(await store.outbox!.read(all), [])

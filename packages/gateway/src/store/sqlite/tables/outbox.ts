@@ -1,6 +1,7 @@
 /**
  * The outbox of the delivery log: a row for the changes of state of one transaction, written by that very transaction.
- * Rows are numbered by their entries, so that the size of the outbox is known without reading it.
+ * Rows are numbered by their entries. They are counted once, with the first question for the size, and then added up:
+ * an erasure stays behind when what is around it is given up, so that the numbers have gaps.
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { LogRecord, OutboxRow } from '../../../ports/delivery-log.ts'
@@ -19,11 +20,15 @@ export interface OutboxWrites {
 
 export function prepareOutboxWrites(db: DatabaseSync): OutboxWrites {
   const insert = db.prepare('INSERT INTO outbox VALUES (?, ?, ?, ?)')
-  const removed = db.prepare('DELETE FROM outbox WHERE seq IN (SELECT value FROM json_each(?))')
-  const oldest = db.prepare('SELECT seq FROM outbox ORDER BY seq LIMIT 1')
+  const remove = db.prepare(
+    'DELETE FROM outbox WHERE seq IN (SELECT value FROM json_each(?)) RETURNING entries',
+  )
+  const sum = db.prepare('SELECT coalesce(sum(entries), 0) AS entries FROM outbox')
   const last = db.prepare('SELECT seq + entries AS next FROM outbox ORDER BY seq DESC LIMIT 1').get()
   let next = Number(last?.next ?? 1)
   let added = 0
+  let removed = 0
+  let waiting: number | undefined
   return {
     put(texts) {
       if (texts.length === 0) return
@@ -32,13 +37,19 @@ export function prepareOutboxWrites(db: DatabaseSync): OutboxWrites {
       added += entries
     },
     finish(committed) {
-      if (committed) next += added
+      if (committed) {
+        next += added
+        if (waiting !== undefined) waiting += added - removed
+      }
       added = 0
+      removed = 0
     },
-    remove: (positions) => void removed.run(JSON.stringify(positions)),
+    remove(positions) {
+      for (const { entries } of remove.all(JSON.stringify(positions))) removed += Number(entries)
+    },
     size() {
-      const first = oldest.get()?.seq
-      return first === undefined ? 0 : next - Number(first)
+      waiting ??= Number(sum.get()!.entries)
+      return waiting
     },
   }
 }
