@@ -1,6 +1,6 @@
 /** Erasure of recipients: the rows stay for the counts, under a pseudonym, without addresses, content and details. */
 import type { Job, Recipient } from '../../model.ts'
-import type { Clock, JobWork, Store } from '../../ports.ts'
+import type { Clock, ErasureResult, JobWork, Store } from '../../ports.ts'
 import { erasureRecord, joinedText, textOf } from '../log-records.ts'
 import { anonymousOf, type WholeRow } from './codec.ts'
 import type { Db } from './connection.ts'
@@ -10,6 +10,16 @@ import type { Writer } from './writer.ts'
 
 /** Rows that are erased in one transaction. */
 const eraseSlice = 200
+/** Stored answers that one statement looks through: some 10 ms. */
+const answersSlice = 5_000
+
+interface FoundAnswer {
+  /** Module, method, path and key. */
+  readonly key: readonly string[]
+  readonly named: boolean
+  /** The last one of a full page. */
+  readonly last: boolean
+}
 
 export interface ErasuresParts {
   readonly db: Db
@@ -98,8 +108,37 @@ export function createErasures({
         "UPDATE feedback SET body = body - 'detail' WHERE tenant = $1 AND notification = ANY($2)",
         [tenant, rows.map(({ id }) => id)],
       )
+      await connection.query(
+        `DELETE FROM content c WHERE c.id = ANY($1) AND NOT EXISTS (SELECT FROM notification n WHERE n.shared = c.id)
+          AND NOT EXISTS (SELECT FROM job j WHERE j.shared = c.id AND j.status = 'running')`,
+        [rows.flatMap(({ body }) => body.shared?.id ?? [])],
+      )
       return rows.length === eraseSlice
     })
+
+  /** Takes the recipient out of stored answers, page by page beside the writing connection: a tenant may have millions. */
+  async function renameInAnswers(tenant: string, recipient: string, name: string): Promise<void> {
+    const [from, to] = [JSON.stringify(recipient), JSON.stringify(name)]
+    // A range of the primary key: an equal tenant would be planned to sort all answers of that tenant for each page.
+    for (let last: readonly string[] | undefined = ['', '', '', '']; last !== undefined; ) {
+      const found: readonly FoundAnswer[] = await db.query<FoundAnswer>(
+        `SELECT ARRAY[module, method, path, key] AS key, named, nth = $7 AS last FROM (
+            SELECT module, method, path, key, position($6 IN body) > 0 AS named, row_number() OVER () AS nth FROM (
+              SELECT * FROM answer WHERE (tenant, module, method, path, key) > ($1, $2, $3, $4, $5) AND tenant <= $1
+                ORDER BY tenant, module, method, path, key LIMIT $7) page) p
+          WHERE named OR nth = $7`,
+        [tenant, ...last, from, answersSlice],
+      )
+      for (const { key, named } of found)
+        if (named)
+          await db.query(
+            `UPDATE answer SET body = replace(body, $6, $7)
+              WHERE tenant = $1 AND module = $2 AND method = $3 AND path = $4 AND key = $5`,
+            [tenant, ...key, from, to],
+          )
+      last = found.find((each) => each.last)?.key
+    }
+  }
 
   /**
    * Removes digests without items, which would name the recipient until they close. One that an item joins meanwhile
@@ -115,6 +154,30 @@ export function createErasures({
       'DELETE FROM digest d WHERE id = ANY($1) AND NOT EXISTS (SELECT FROM live l WHERE l.digest = d.id)',
       [digests.map(({ id }) => id)],
     )
+  }
+
+  /** Ends the erasure unless something was accepted for the recipient since the look, which belongs to what is erased. */
+  async function end(connection: Db, tenant: string, recipient: string): Promise<ErasureResult> {
+    const of = [tenant, recipient]
+    const pending = await connection.query(
+      'SELECT FROM erasure WHERE tenant = $1 AND recipient = $2 FOR UPDATE',
+      of,
+    )
+    // Another process has ended it: what is on record now is of a recipient who came back.
+    if (pending.length === 0) return { done: true }
+    await forgetDigests(connection, tenant, recipient)
+    const [left] = await connection.query<{ some: boolean; open: string[] }>(
+      `SELECT EXISTS (SELECT FROM notification WHERE tenant = $1 AND recipient = $2) AS some,
+        ARRAY(SELECT id FROM live WHERE tenant = $1 AND recipient = $2) AS open`,
+      of,
+    )
+    if (left!.some) return { done: false, open: left!.open }
+    if (isLogged) {
+      const erasure = textOf([erasureRecord(tenant, recipient, clock.now())])
+      await connection.query(writeOutbox, outboxValues(joinedText([erasure])))
+    }
+    await connection.query('DELETE FROM erasure WHERE tenant = $1 AND recipient = $2', of)
+    return { done: true }
   }
 
   return {
@@ -145,39 +208,17 @@ export function createErasures({
       // In one statement: a digest of what waited is accepted behind the beginning, and either it is seen here, or its
       // items are. Another process may have ended the erasure; then what waits is of a recipient who came back.
       const [looked] = await writer.task((connection) =>
-        connection.query<{ until: number; open: string[] }>(
+        connection.query<{ open: string[] }>(
           `UPDATE erasure SET until = nextval('acceptance') WHERE tenant = $1 AND recipient = $2
-            RETURNING until, ARRAY(SELECT id FROM live WHERE tenant = $1 AND recipient = $2) AS open`,
+            RETURNING ARRAY(SELECT id FROM live WHERE tenant = $1 AND recipient = $2) AS open`,
           [tenant, recipient],
         ),
       )
       if (looked === undefined) return { done: true }
       if (looked.open.length > 0) return { done: false, open: looked.open }
       while (await eraseSome(tenant, recipient, name));
-      await transaction(async (connection) => {
-        const [from, to] = [JSON.stringify(recipient), JSON.stringify(name)]
-        await connection.query(
-          'UPDATE answer SET body = replace(body, $2, $3) WHERE tenant = $1 AND position($2 IN body) > 0',
-          [tenant, from, to],
-        )
-        await connection.query(
-          `DELETE FROM content c WHERE c.tenant = $1 AND NOT EXISTS (SELECT FROM notification n WHERE n.shared = c.id)
-            AND NOT EXISTS (SELECT FROM job j WHERE j.shared = c.id AND j.status = 'running')`,
-          [tenant],
-        )
-        if (isLogged) {
-          const erasure = textOf([erasureRecord(tenant, recipient, clock.now())])
-          await connection.query(writeOutbox, outboxValues(joinedText([erasure])))
-        }
-        await forgetDigests(connection, tenant, recipient)
-        // Another process that erases the same recipient has looked since: it ends the erasure.
-        await connection.query('DELETE FROM erasure WHERE tenant = $1 AND recipient = $2 AND until = $3', [
-          tenant,
-          recipient,
-          looked.until,
-        ])
-      })
-      return { done: true }
+      await renameInAnswers(tenant, recipient, name)
+      return transaction((connection) => end(connection, tenant, recipient))
     },
 
     erasures: () =>

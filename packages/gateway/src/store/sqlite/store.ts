@@ -340,9 +340,9 @@ export function createSqliteStore({
       // itself.
       await emptyLog()
       const log = isLogged ? [textOf([erasureRecord(tenant, recipient, clock.now())])] : []
-      await ask('eraseFinish', erased, log)
+      const isFinished = await ask('eraseFinish', erased, log)
       await emptyLog()
-      return { done: true }
+      return isFinished ? { done: true } : { done: false, open: [] }
     },
     erasures: () => ask('erasuresPending'),
     async ping() {

@@ -5,8 +5,9 @@ import { needs } from '../../../../../scripts/services/needs.ts'
 import { createSystemClock } from '../../../src/adapters/clock.ts'
 import { someJob, someNotification } from '../../../src/conformance/store/sample.ts'
 import { must } from '../../../src/conformance/store/suite.ts'
-import { pseudonymPrefix, type Store } from '../../../src/ports.ts'
-import { dropSchemas, joinAt, schemaUrl } from './database.ts'
+import { advance, isFinal } from '../../../src/model.ts'
+import { type ErasureResult, pseudonymPrefix, type Store } from '../../../src/ports.ts'
+import { ask, dropSchemas, joinAt, schemaUrl } from './database.ts'
 
 const message = { channel: 'email', category: 'news', priority: 'normal' } as const
 const people = Array.from({ length: 12 }, (_, n) => ({ id: `p${n}`, email: `p${n}@example.com` }))
@@ -55,6 +56,53 @@ describe('two processes that erase', needs('postgres'), () => {
         accept: [someNotification({ job: job.id })],
         jobs: [step((await a.job('acme', job.id))!)],
       })
+    }))
+
+  test('look through the answers of a tenant page by page, and at no content of others', () =>
+    two('pages', async (a) => {
+      const url = schemaUrl('pages')
+      const named = `'{"results":[{"recipient":"eve"}]}'`
+      await ask(
+        url,
+        `INSERT INTO answer SELECT 'acme', 'shop', 'POST', '/batch', 'k' || n, 'h', 202,
+          CASE WHEN n % 4000 = 0 THEN ${named} ELSE '{}' END, 1 FROM generate_series(1, 12000) n`,
+      )
+      // Nobody names it: the next pruning removes it.
+      await ask(url, `INSERT INTO content VALUES ('other', 'acme', 9, '{}')`)
+      await a.beginErasure('acme', 'eve')
+      assert.deepEqual(await a.erase('acme', 'eve'), { done: true })
+      const bodies = await ask(url, 'SELECT body, count(*)::int AS n FROM answer GROUP BY body ORDER BY 2')
+      assert.deepEqual(
+        bodies.map(({ n }) => n),
+        [3, 11_997],
+      )
+      assert.equal(bodies[0]!.body.includes('"eve"'), false)
+      assert.deepEqual(await ask(url, 'SELECT id FROM content'), [{ id: 'other' }])
+    }))
+
+  test('leave to who comes back what is accepted when one of both has ended the erasure', () =>
+    two('both', async (a, b) => {
+      const to = { id: 'eve' }
+      const ended = Array.from({ length: 1_000 }, () => someNotification({ to, status: 'suppressed' }))
+      await must(a, { accept: ended })
+      await a.beginErasure('acme', 'eve')
+      async function goOn(store: Store, begun: ErasureResult): Promise<void> {
+        for (let result = begun; !result.done; result = await store.erase('acme', 'eve'))
+          for (const id of result.open) {
+            const waits = (await store.notification('acme', id))!
+            if (!isFinal(waits.status))
+              await must(store, { moves: [advance(waits, [{ at: 0, status: 'cancelled' }])] })
+          }
+      }
+      const first = a.erase('acme', 'eve')
+      await must(b, { accept: [someNotification({ to })] })
+      const second = await b.erase('acme', 'eve')
+      await goOn(a, await first)
+      const back = someNotification({ to })
+      await must(a, { accept: [back] })
+      await goOn(b, second)
+      assert.deepEqual(await b.notification('acme', back.id), back)
+      assert.deepEqual(await b.erasures(), [])
     }))
 
   test('end one erasure of a recipient, and what was accepted behind it stays', () =>

@@ -289,8 +289,9 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
       erasing(() => erasures.answers(erased, after, max)),
     eraseFinish: (erased: Erased, log: readonly LogText[]) =>
       erasing(() => {
-        outbox.put(log)
-        erasures.finish(erased)
+        const isFinished = erasures.finish(erased)
+        if (isFinished) outbox.put(log)
+        return isFinished
       }),
     outboxSize: outbox.size,
     outboxRemove: (positions: readonly number[]) => erasing(() => outbox.remove(positions)),
