@@ -47,8 +47,8 @@ export function exerciseDeliveryLog(name: string, open: () => Promise<OpenedLog>
           { at: at - 2, status: 'scheduled', reason: 'retry', detail: '451 “später” – 👋\n' },
         ],
       }
-      await log.write([sent])
-      await log.write([accepted])
+      await log.write([sent], now())
+      await log.write([accepted], now())
       const { tenant, recipient, notificationId, channel } = accepted
       assert.deepEqual(await log.notification(notificationId), {
         notificationId,
@@ -61,8 +61,8 @@ export function exerciseDeliveryLog(name: string, open: () => Promise<OpenedLog>
 
     test('has two changes of one millisecond twice, and what is written again once', async ({ log, now }) => {
       const record = someEvents(now())
-      await Promise.all([log.write([record]), log.write([record, record])])
-      await log.write([record])
+      await Promise.all([log.write([record], now()), log.write([record, record], now())])
+      await log.write([record], now())
       assert.equal((await log.notification(record.notificationId))?.entries.length, 2)
     })
 
@@ -70,7 +70,7 @@ export function exerciseDeliveryLog(name: string, open: () => Promise<OpenedLog>
       const at = now()
       const many = Array.from({ length: 500 }, () => someEvents(at))
       const one = Array.from({ length: 300 }, () => someEvents(at, { recipient: 'busy' }))
-      await log.write([...many, ...one])
+      await log.write([...many, ...one], now())
       for (const { notificationId, recipient } of [many[0]!, many.at(-1)!, one[0]!, one.at(-1)!]) {
         const found = await log.notification(notificationId)
         assert.equal(found?.recipient, recipient)
@@ -85,7 +85,7 @@ export function exerciseDeliveryLog(name: string, open: () => Promise<OpenedLog>
         { at, status: 'queued' },
       ] as const
       const record = someEvents(at, { events })
-      await log.write([record])
+      await log.write([record], now())
       assert.deepEqual(
         (await log.notification(record.notificationId))?.entries.map((entry) => entry.at),
         events.map((event) => event.at),
@@ -94,7 +94,7 @@ export function exerciseDeliveryLog(name: string, open: () => Promise<OpenedLog>
 
     test('takes no change that is older than it keeps any', async ({ log, now, keepMs }) => {
       const record = someEvents(now(), { events: [{ at: now() - keepMs - 1_000, status: 'accepted' }] })
-      await log.write([record])
+      await log.write([record], now())
       assert.equal(await log.notification(record.notificationId), undefined)
     })
 
@@ -108,12 +108,30 @@ export function exerciseDeliveryLog(name: string, open: () => Promise<OpenedLog>
       const other = someEvents(at)
       const back = someEvents(at, { recipient })
       const erasure: LogRecord = { tenant, recipient, erasedAt: at }
-      await log.write([long, before, elsewhere])
-      await log.write([other, erasure, back])
+      await log.write([long, before, elsewhere], now())
+      await log.write([other, erasure, back], now())
       const kept = async (record: LoggedEvents) =>
         (await log.notification(record.notificationId))?.entries.length ?? 0
       assert.deepEqual(await Promise.all([before, long].map(kept)), [0, 0])
       assert.deepEqual(await Promise.all([elsewhere, other, back].map(kept)), [2, 2, 2])
+    })
+
+    test('takes back nothing by what a process writes late that stood still, of what it had read before', async (opened) => {
+      const { log, now } = opened
+      const at = now()
+      const before = someEvents(at)
+      const { tenant, recipient } = before
+      const back = someEvents(at, { recipient })
+      const erasure: LogRecord = { tenant, recipient, erasedAt: at }
+      const [first, second, third] = [at - 3_000, at - 2_000, at - 1_000]
+      await log.write([before], first)
+      await log.write([erasure], second)
+      await log.write([back], third)
+      await log.write([before], first)
+      assert.equal((await log.notification(before.notificationId))?.entries.length ?? 0, 0)
+      await log.write([before, erasure], first)
+      assert.equal((await log.notification(before.notificationId))?.entries.length ?? 0, 0)
+      assert.equal((await log.notification(back.notificationId))?.entries.length, 2)
     })
   })
 }

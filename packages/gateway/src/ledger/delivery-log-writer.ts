@@ -65,6 +65,8 @@ export function createDeliveryLogWriter(options: DeliveryLogWriterOptions): Deli
   let lost = 0
   let untold = 0
   let awaySince: number | undefined
+  /** The instant before the last reading of a page. */
+  let readAt = 0
   let countedAt = Number.NEGATIVE_INFINITY
   let toldAt = Number.NEGATIVE_INFINITY
 
@@ -98,7 +100,10 @@ export function createDeliveryLogWriter(options: DeliveryLogWriterOptions): Deli
 
   async function write(rows: readonly OutboxRow[]): Promise<boolean> {
     try {
-      await log.write(rows.flatMap(({ records }) => records))
+      await log.write(
+        rows.flatMap(({ records }) => records),
+        readAt,
+      )
     } catch (error) {
       if (awaySince === undefined && !isStopped) {
         awaySince = clock.now()
@@ -119,7 +124,11 @@ export function createDeliveryLogWriter(options: DeliveryLogWriterOptions): Deli
       return idleMs
     }
     await keepBound()
+    // A clock that was set back makes no later page an earlier one.
+    readAt = Math.max(readAt, clock.now())
     const rows = await outbox.read(pageEntries)
+    // A process that stood still meanwhile has lost the role, and its successor writes these rows.
+    if (!members.holds('delivery-log')) return idleMs
     oldestAt = instantOf(rows)
     if (rows.length === 0) return idleMs
     if (!(await write(rows))) return retryMs

@@ -77,8 +77,12 @@ interface LoggedNotification {
 }
 
 export interface DeliveryLog {
-  /** Resolves when the log has all of them. Rejects where it may not have some: they are written again. */
-  write(records: readonly LogRecord[]): Promise<void>
+  /**
+   * Resolves when the log has all of them. Rejects where it may not have some: they are written again. `readAt` is an
+   * instant before they were read from the outbox, epoch ms: an erasure that was read later holds against them, and one of
+   * them against nothing that was read later, however late they are written.
+   */
+  write(records: readonly LogRecord[], readAt: number): Promise<void>
   /** Finds what is logged of a notification, by its id alone. */
   notification(id: string): Promise<LoggedNotification | undefined>
   close(): Promise<void>

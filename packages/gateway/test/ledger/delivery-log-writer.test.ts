@@ -18,10 +18,13 @@ function createParts({ waitingMax, holds = () => true }: Parts = {}) {
   /** Rows of the log by their key, with the number of times that each was written. */
   const rows = new Map<string, number>()
   const erased: string[] = []
+  /** The instants before which the log was told that its records were read. */
+  const instants: number[] = []
   const told: string[] = []
   const fault = { next: undefined as 'refused' | 'lost answer' | 'hangs' | undefined }
   const log: DeliveryLog = {
-    async write(records: readonly LogRecord[]) {
+    async write(records: readonly LogRecord[], readAt: number) {
+      instants.push(readAt)
       if (fault.next === 'hangs') await new Promise(() => {})
       if (fault.next === 'refused') throw new Error('away')
       for (const record of records)
@@ -52,7 +55,7 @@ function createParts({ waitingMax, holds = () => true }: Parts = {}) {
   const accept = async (count: number) => {
     for (let n = 0; n < count; n += 1) await store.commit({ accept: [someNotification()] })
   }
-  return { clock, store, rows, erased, told, fault, create, accept }
+  return { clock, store, rows, erased, instants, told, fault, create, accept }
 }
 
 test('the log gets each change of state, and the outbox is empty then', async () => {
@@ -168,6 +171,29 @@ test('a process that does not hold the role writes nothing, and takes over when 
   isHolder = true
   await clock.runUntil(clock.now() + 2_000)
   assert.deepEqual([rows.size, await store.outbox!.size()], [6, 0])
+  await writer.stop()
+})
+
+test('a page bears the instant before it was read, and is not written where the role was lost meanwhile', async () => {
+  let isHolder = true
+  const { clock, rows, instants, create, accept, store } = createParts({ holds: () => isHolder })
+  const read = store.outbox!.read.bind(store.outbox)
+  const readMs = 5_000
+  store.outbox!.read = async (limit) => {
+    await new Promise<void>((resolve) => clock.at(clock.now() + readMs, resolve))
+    return read(limit)
+  }
+  await accept(1)
+  const begunAt = clock.now()
+  const writer = create()
+  writer.start()
+  await clock.runUntil(begunAt + readMs + 100)
+  assert.deepEqual([instants, rows.size], [[begunAt], 2])
+  await accept(1)
+  await clock.runUntil(clock.now() + 3_000)
+  isHolder = false
+  await clock.runUntil(clock.now() + 10_000)
+  assert.deepEqual([rows.size, await store.outbox!.size()], [2, 2])
   await writer.stop()
 })
 

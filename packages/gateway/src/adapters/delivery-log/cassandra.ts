@@ -1,7 +1,8 @@
 /**
  * The delivery log in Cassandra. Every write is an upsert of rows whose keys the records give, so that what was written
  * and not confirmed is written again without a trace. Rows of one recipient and month go together in an unlogged batch,
- * which one node applies as one; batches of different recipients run side by side.
+ * which one node applies as one; batches of different recipients run side by side. Each write bears the instant at which
+ * its records were read: what a process that stood still writes late lies before the erasures of its successor.
  */
 import { setTimeout as wait } from 'node:timers/promises'
 import cassandra, { type Client, type types } from 'cassandra-driver'
@@ -49,8 +50,10 @@ export function createCassandraLog({
   const table = tableOf(address.keyspace)
   const tableById = tableByIdOf(address.keyspace)
   const insert = `INSERT INTO ${table} (tenant, recipient, month, at, notification_id, seq, status, reason, channel,
-    provider, account, attempt, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) USING TTL ?`
-  const insertId = `INSERT INTO ${tableById} (notification_id, tenant, recipient) VALUES (?, ?, ?) USING TTL ?`
+    provider, account, attempt, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    USING TTL ? AND TIMESTAMP ?`
+  const insertId = `INSERT INTO ${tableById} (notification_id, tenant, recipient) VALUES (?, ?, ?)
+    USING TTL ? AND TIMESTAMP ?`
   let opening: Promise<Client> | undefined
   let isClosed = false
 
@@ -67,7 +70,7 @@ export function createCassandraLog({
   const ttlOf = (at: number): number => Math.ceil((at + keepMs - clock.now()) / 1_000)
 
   /** The statements of a page of records: batches of rows that lie together, and ids each once. */
-  function batchesOf(records: readonly LoggedEvents[]): readonly (readonly Statement[])[] {
+  function batchesOf(records: readonly LoggedEvents[], stamp: number): readonly (readonly Statement[])[] {
     const partitions = new Map<string, Statement[]>()
     const ids = new Map<string, Statement>()
     for (const { tenant, recipient, notificationId, channel, seq, events } of records)
@@ -78,13 +81,14 @@ export function createCassandraLog({
         const place = [tenant, recipient, month]
         const params = [
           ...[...place, new Date(at), notificationId, seq + index, status, reason, channel],
-          ...[provider, account, attempt, detail, ttl],
+          ...[provider, account, attempt, detail, ttl, stamp],
         ]
         const key = JSON.stringify(place)
         const rows = partitions.get(key)
         if (rows === undefined) partitions.set(key, [{ query: insert, params }])
         else rows.push({ query: insert, params })
-        ids.set(notificationId, { query: insertId, params: [notificationId, tenant, recipient, ttl] })
+        const byId = [notificationId, tenant, recipient, ttl, stamp]
+        ids.set(notificationId, { query: insertId, params: byId })
       }
     const batches = [...partitions.values()].flatMap((rows) =>
       Array.from({ length: Math.ceil(rows.length / batchMax) }, (_, n) =>
@@ -106,7 +110,8 @@ export function createCassandraLog({
   }
 
   /** Removes the rows of a recipient, month by month: first the ids that lead there, so that none is left behind. */
-  async function erase(client: Client, { tenant, recipient, erasedAt }: LoggedErasure): Promise<void> {
+  async function erase(client: Client, erasure: LoggedErasure, stamp: number): Promise<void> {
+    const { tenant, recipient, erasedAt } = erasure
     const options = { prepare: true, isIdempotent: true, consistency }
     for (const month of monthsBetween(erasedAt - keepMs, erasedAt)) {
       const place = [tenant, recipient, month]
@@ -116,19 +121,26 @@ export function createCassandraLog({
       const rows = await client.execute(`SELECT notification_id FROM ${table} ${where}`, place, options)
       for await (const row of rows) found.add(String(row.notification_id))
       await inLanes([...found], (id) =>
-        client.execute(`DELETE FROM ${tableById} WHERE notification_id = ?`, [id], options),
+        client.execute(
+          `DELETE FROM ${tableById} USING TIMESTAMP ? WHERE notification_id = ?`,
+          [stamp, id],
+          options,
+        ),
       )
-      if (found.size > 0) await client.execute(`DELETE FROM ${table} ${where}`, place, options)
+      if (found.size > 0)
+        await client.execute(`DELETE FROM ${table} USING TIMESTAMP ? ${where}`, [stamp, ...place], options)
     }
   }
 
   return {
-    async write(records) {
+    async write(records, readAt) {
       const client = await connected()
       // An erasure removes what stands before it and nothing behind it.
-      for (const part of splitAtErasures(records)) {
-        if (part.erasure === undefined) await inLanes(batchesOf(part.records), (each) => send(client, each))
-        else await erase(client, part.erasure)
+      for (const [place, part] of splitAtErasures(records).entries()) {
+        const stamp = readAt * 1_000 + place
+        if (part.erasure === undefined)
+          await inLanes(batchesOf(part.records, stamp), (each) => send(client, each))
+        else await erase(client, part.erasure, stamp)
       }
     },
 

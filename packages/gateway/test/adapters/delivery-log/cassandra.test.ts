@@ -135,9 +135,9 @@ describe('the delivery log in Cassandra', needs('cassandra'), () => {
     }
     await assert.rejects(limited.notification('none'), /no SELECT permission/)
     await admin.execute(`GRANT SELECT ON KEYSPACE ${keyspace} TO ${role}`)
-    await assert.rejects(limited.write([record]), /no MODIFY permission/)
+    await assert.rejects(limited.write([record], Date.now()), /no MODIFY permission/)
     await admin.execute(`GRANT MODIFY ON KEYSPACE ${keyspace} TO ${role}`)
-    await limited.write([record])
+    await limited.write([record], Date.now())
     assert.equal((await limited.notification('01RIGHTS'))?.recipient, 'user-43')
   })
 
@@ -151,7 +151,7 @@ describe('the delivery log in Cassandra', needs('cassandra'), () => {
     const begunAt = performance.now()
     await frozen.close()
     assert.ok(performance.now() - begunAt < 4_500)
-    await assert.rejects(frozen.write([]), /closed/)
+    await assert.rejects(frozen.write([], 0), /closed/)
     proxy.cutAll()
     await connecting
   })
@@ -175,22 +175,25 @@ describe('the delivery log in Cassandra', needs('cassandra'), () => {
   test('sluice explain --log shows what is logged of a notification, and says where there is nothing', async (t) => {
     const folder = temporaryFolder(t, { 'sluice.yaml': `deliveryLog: ${written}` })
     const now = Date.now()
-    await log!.write([
-      {
-        ...{ tenant: 'shop', recipient: 'user-42', notificationId: '01LOGGED', channel: 'email', seq: 0 },
-        events: [
-          { at: now, status: 'accepted' },
-          {
-            at: now,
-            status: 'dead',
-            reason: 'attempts_exhausted',
-            provider: 'smtp',
-            account: 'main',
-            attempt: 3,
-          },
-        ],
-      },
-    ])
+    await log!.write(
+      [
+        {
+          ...{ tenant: 'shop', recipient: 'user-42', notificationId: '01LOGGED', channel: 'email', seq: 0 },
+          events: [
+            { at: now, status: 'accepted' },
+            {
+              at: now,
+              status: 'dead',
+              reason: 'attempts_exhausted',
+              provider: 'smtp',
+              account: 'main',
+              attempt: 3,
+            },
+          ],
+        },
+      ],
+      now,
+    )
     const [code, text] = await explain(folder, '01LOGGED', '--log')
     assert.equal(code, 0, text)
     assert.match(text, /^01LOGGED {2}tenant shop · to user-42\n/)
