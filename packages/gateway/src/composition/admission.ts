@@ -235,6 +235,7 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
     contents,
     cancel: gate.cancel,
     digests: gate.digests,
+    limits: state,
     rereadJobs: jobs.reread,
     notifier,
     members,

@@ -63,6 +63,7 @@ test('erased content is not served from the cache', async () => {
     contents,
     cancel: () => Promise.resolve(),
     digests: { forgetRecipient() {} },
+    limits: {},
     rereadJobs: () => Promise.resolve(),
     notifier: { tell: () => {} },
     members: { onDeath: () => () => {} },

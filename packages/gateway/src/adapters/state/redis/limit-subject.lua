@@ -144,6 +144,10 @@ local function pauseFor(id)
   return 1
 end
 
+if operation == 'forget' then
+  call('DEL', key, about, waiting, prints)
+  return { 'ok' }
+end
 if operation == 'hold' then
   hold(cjson.decode(ARGV[9]))
   return { 'ok' }
