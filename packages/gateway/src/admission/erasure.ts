@@ -37,9 +37,6 @@ export interface Erasure {
   stop(): void
 }
 
-/** The first step that an erasure has yet to do. */
-type Step = 'begin' | 'complete'
-
 /** How long a request waits for send attempts in flight: longer than a call to a provider usually takes (15 s). */
 const waitMsMax = 20_000
 const pollMs = 50
@@ -67,10 +64,22 @@ export function createErasure(options: ErasureOptions): Erasure {
   const pause = (): Promise<void> => new Promise((resolve) => clock.at(clock.now() + pollMs, resolve))
 
   async function begin(tenant: string, recipient: string): Promise<void> {
-    await store.beginErasure(tenant, recipient)
-    recipients.forget(tenant, recipient)
-    notifier.tell({ topic: 'recipient', tenant, recipient })
+    try {
+      await store.beginErasure(tenant, recipient)
+    } finally {
+      recipients.forget(tenant, recipient)
+      notifier.tell({ topic: 'recipient', tenant, recipient })
+    }
     await rereadJobs()
+  }
+
+  /** Tells of a failure, and does the work later. */
+  function later(what: string, error: unknown, work: () => Promise<void>): void {
+    if (stopped) return
+    onError(what, error)
+    clock.at(clock.now() + retryMs, () => {
+      if (!stopped) work().catch(() => {})
+    })
   }
 
   /** Nothing waits for a server that is away: it forgets when it is back. */
@@ -78,11 +87,9 @@ export function createErasure(options: ErasureOptions): Erasure {
     try {
       await limits.forget?.(recipientSubject(tenant, recipient))
     } catch (error) {
-      if (stopped) return
-      onError('remove an erased person from the state of the limits', error)
-      clock.at(clock.now() + retryMs, () => {
-        if (!stopped) void forgetLimits(tenant, recipient)
-      })
+      later('remove an erased person from the state of the limits', error, () =>
+        forgetLimits(tenant, recipient),
+      )
     }
   }
 
@@ -110,35 +117,43 @@ export function createErasure(options: ErasureOptions): Erasure {
     )
   }
 
-  /** Runs a step of an erasure, and the rest; a failure is tried again later. */
-  async function from(step: Step, tenant: string, recipient: string): Promise<void> {
-    let left = step
+  async function completeInTime(tenant: string, recipient: string): Promise<void> {
     try {
-      if (left === 'begin') await begin(tenant, recipient)
-      left = 'complete'
       await complete(tenant, recipient)
     } catch (error) {
-      if (!stopped) {
-        onError('erase a person', error)
-        clock.at(clock.now() + retryMs, () => {
-          if (!stopped) from(left, tenant, recipient).catch(() => {})
-        })
-      }
+      later('erase a person', error, () => completeInTime(tenant, recipient))
       throw error
     }
   }
 
   async function resume(): Promise<void> {
     for (const { tenant, recipient } of await store.erasures())
-      from('complete', tenant, recipient).catch(() => {})
+      completeInTime(tenant, recipient).catch(() => {})
+  }
+
+  /** Completes what is on record, also of processes that died. */
+  async function look(): Promise<void> {
+    try {
+      await rereadJobs()
+      await resume()
+    } catch (error) {
+      later('look for erasures that were begun', error, look)
+    }
   }
 
   return {
-    erase: (tenant, recipient) => from('begin', tenant, recipient),
+    async erase(tenant, recipient) {
+      try {
+        await begin(tenant, recipient)
+      } catch (error) {
+        // Where its answer was lost, the record has it: begun again, it would take what was saved meanwhile.
+        later('erase a person', error, look)
+        throw error
+      }
+      await completeInTime(tenant, recipient)
+    },
     async start() {
-      deaf = members.onDeath(() => {
-        resume().catch((error) => onError('look for erasures of a process that died', error))
-      })
+      deaf = members.onDeath(() => void look())
       await resume()
     },
     stop() {

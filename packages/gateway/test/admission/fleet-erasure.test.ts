@@ -12,18 +12,25 @@ function erasureOver(pending: readonly (typeof eve)[], fails = 0, limits: Erasur
   const clock = createVirtualClock(0)
   const calls: string[] = []
   const errors: string[] = []
+  const fault: { begin?: (() => void) | undefined; list?: (() => void) | undefined } = {}
   let left = fails
   let hear = (): void => {}
   const erasure = createErasure({
     store: {
-      beginErasure: async (_tenant, recipient) => void calls.push(`begin ${recipient}`),
+      async beginErasure(_tenant, recipient) {
+        calls.push(`begin ${recipient}`)
+        fault.begin?.()
+      },
       async erase(_tenant, recipient) {
         calls.push(`erase ${recipient}`)
         left -= 1
         if (left >= 0) throw new SluiceError('STORE_UNAVAILABLE', 'The record is away.')
         return { done: true }
       },
-      erasures: async () => pending,
+      async erasures() {
+        fault.list?.()
+        return pending
+      },
     },
     recipients: { forget() {} },
     contents: { forgetTenant() {} },
@@ -43,7 +50,7 @@ function erasureOver(pending: readonly (typeof eve)[], fails = 0, limits: Erasur
     clock,
     onError: (what) => errors.push(what),
   })
-  return { erasure, clock, calls, errors, die: () => hear() }
+  return { erasure, clock, calls, errors, fault, die: () => hear() }
 }
 
 test('the erasures of a process that dies are completed by those that live', async () => {
@@ -68,6 +75,36 @@ test('an erasure that is completed later does not take what was saved of the rec
   await clock.runUntil(100_000)
   assert.deepEqual(calls, ['begin eve', 'erase eve', 'erase eve', 'erase eve'])
   assert.equal(errors.length, 2)
+  erasure.stop()
+})
+
+test('an erasure whose beginning was recorded, but not answered, is completed and not begun again', async () => {
+  const pending: (typeof eve)[] = []
+  const { erasure, clock, calls, fault } = erasureOver(pending)
+  fault.begin = () => {
+    // The record has it, and what is saved from now on is of a recipient who came back.
+    pending.push(eve)
+    fault.begin = undefined
+    throw new SluiceError('STORE_UNAVAILABLE', 'The answer was lost.')
+  }
+  await assert.rejects(erasure.erase('acme', 'eve'), { code: 'STORE_UNAVAILABLE' })
+  await clock.runUntil(100_000)
+  assert.deepEqual(calls, ['begin eve', 'erase eve'])
+  erasure.stop()
+})
+
+test('the erasures of a process that dies are looked for again where the record is away at that moment', async () => {
+  const pending: (typeof eve)[] = []
+  const { erasure, clock, calls, fault, die } = erasureOver(pending)
+  await erasure.start()
+  pending.push(eve)
+  fault.list = () => {
+    fault.list = undefined
+    throw new SluiceError('STORE_UNAVAILABLE', 'The record is away.')
+  }
+  die()
+  await clock.runUntil(100_000)
+  assert.deepEqual(calls, ['erase eve'])
   erasure.stop()
 })
 

@@ -162,8 +162,8 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
     name: 'erasures-of-the-dead-stay',
     focus: 'deaths',
     file: 'admission/erasure.ts',
-    from: "resume().catch((error) => onError('look for erasures of a process that died', error))",
-    to: '',
+    from: 'members.onDeath(() => void look())',
+    to: '() => {}',
   },
   {
     name: 'taken-over-without-a-suspect',
