@@ -18,7 +18,7 @@ import {
   type ReportedNotification,
   type WaitingReport,
 } from '../ports/feedback.ts'
-import type { Clock } from '../ports.ts'
+import { type Clock, pseudonymPrefix } from '../ports.ts'
 import type { Correlate, ReportBy } from './correlation.ts'
 import { changeOf, type RecipientChange } from './effects.ts'
 import { cleanDetail, keyOf, type Report, type Reporter } from './report.ts'
@@ -339,8 +339,9 @@ function eventOf(
   by: Reporter,
   now: number,
 ): FeedbackEvent {
-  const { tenant, id, channel, category } = notification
-  const detail = cleanDetail(report.detail)
+  const { tenant, id, to, channel, category } = notification
+  // The provider's words may repeat the address of a recipient who was erased meanwhile.
+  const detail = to.id.startsWith(pseudonymPrefix) ? undefined : cleanDetail(report.detail)
   return {
     tenant,
     notificationId: id,

@@ -144,6 +144,27 @@ test('a permanent bounce makes the address invalid until a different one is stor
   )
 })
 
+test('what a provider says of a recipient who was erased meanwhile is not kept, and the event counts', async (t) => {
+  const { harness, report } = await open(t)
+  const { id } = await harness.post(email)
+  await harness.runFor(second)
+  await harness.done(harness.gateway.erase(acme.tenant, email.to.id))
+  const detail = '550 no such user ada@example.com'
+  const late = { notificationId: id, at: harness.clock.now(), detail }
+  await report([
+    { ...late, type: 'bounce', permanent: true },
+    { ...late, type: 'complaint' },
+  ])
+  const kept = await harness.gateway.store.feedback.of(acme.tenant, [id])
+  assert.deepEqual(
+    kept.map(({ type, detail }) => [type, detail]),
+    [
+      ['bounce', undefined],
+      ['complaint', undefined],
+    ],
+  )
+})
+
 test('the provider’s address decides which one bounced', async (t) => {
   const { harness, report } = await open(t)
   await harness.done(
