@@ -23,7 +23,7 @@ export interface RedisOnceOptions {
 }
 
 export interface RedisOnce extends Once {
-  /** Renews no lease any more. */
+  /** Renews no lease any more, and ends no request later. */
   close(): void
 }
 
@@ -31,7 +31,12 @@ interface Mark {
   readonly key: StateKey
   readonly owner: string
   readonly requestHash: string
+  /** True once Redis has said that it stands there. */
+  isSet?: boolean
 }
+
+/** Between two tries to end a request while Redis does not answer, ms. */
+const againMs = 1_000
 
 export function createRedisOnce(options: RedisOnceOptions): RedisOnce {
   const { redis, member, leaseMs = 30_000, onError } = options
@@ -39,6 +44,7 @@ export function createRedisOnce(options: RedisOnceOptions): RedisOnce {
   /** The marks of this process: as many as it has requests in progress. */
   const marks = new Map<string, Mark>()
   let serial = 0
+  let isClosed = false
 
   const ask = (operation: 'begin' | 'keep' | 'end', { key, owner, requestHash }: Mark) =>
     redis.ask(onceScript, key, [operation, owner, requestHash, String(leaseMs)])
@@ -47,6 +53,19 @@ export function createRedisOnce(options: RedisOnceOptions): RedisOnce {
   const missed = (error: unknown): undefined => {
     onError?.(error)
     return undefined
+  }
+
+  /**
+   * Ends a request, again and again where Redis does not answer, until its mark has lapsed: a mark that is left refuses the
+   * repetitions of a request that has failed. One that Redis may never have set is not worth it: there are as many of
+   * them as requests while it is away.
+   */
+  function endMark(mark: Mark, leftMs = leaseMs): void {
+    ask('end', mark).catch((error: unknown) => {
+      missed(error)
+      if (isClosed || mark.isSet !== true || leftMs < 0) return
+      setTimeout(() => endMark(mark, leftMs - againMs), againMs).unref()
+    })
   }
 
   const renewing = setInterval(() => {
@@ -70,6 +89,7 @@ export function createRedisOnce(options: RedisOnceOptions): RedisOnce {
         await own.end(key)
         return begun
       }
+      mark.isSet = begun === 'new'
       marks.set(name, mark)
       return 'new'
     },
@@ -79,9 +99,12 @@ export function createRedisOnce(options: RedisOnceOptions): RedisOnce {
       marks.delete(name)
       await own.end(key)
       // Not awaited: the answer of the request does not wait for it, and repetitions find that answer on record.
-      if (mark !== undefined) void ask('end', mark).catch(missed)
+      if (mark !== undefined) endMark(mark)
     },
-    close: () => clearInterval(renewing),
+    close() {
+      isClosed = true
+      clearInterval(renewing)
+    },
   }
 }
 

@@ -17,7 +17,7 @@ function scriptOf(...parts: readonly string[]): Script {
   return { text, sha: createHash('sha1').update(text).digest('hex') }
 }
 
-export const onceScript = scriptOf(partOf('once.lua'))
+export const onceScript = scriptOf(partOf('prologue.lua'), partOf('once.lua'))
 export const accountsScript = scriptOf(
   partOf('prologue.lua'),
   partOf('account-columns.lua'),

@@ -1,11 +1,13 @@
 /** Requests in progress in Redis: the suite of the port, and what becomes of marks of several processes. */
 import assert from 'node:assert/strict'
+import process from 'node:process'
 import { after, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { needs } from '../../../../../../scripts/services/needs.ts'
 import { createRedisOnce } from '../../../../src/adapters/state/redis/redis-once.ts'
 import { exerciseOnce } from '../../../../src/conformance/once.ts'
 import type { Once, OnceKey } from '../../../../src/ports/fleet.ts'
+import { startProxy } from '../../../store/postgres/proxy.ts'
 import { engines, newPrefix, openRedis } from './open.ts'
 
 const request: OnceKey = { tenant: 'acme', module: 'shop', method: 'POST', path: '/notifications', key: 'k1' }
@@ -70,6 +72,46 @@ for (const engine of engines)
       await untilNew(other)
     })
   })
+
+describe('on a Redis that is lost for a while', needs('redis'), () => {
+  /** A process whose Redis can be lost, and another one whose is there. */
+  async function openBoth() {
+    const prefix = newPrefix()
+    const proxy = await startProxy(process.env.SLUICE_TEST_REDIS!)
+    after(() => proxy.close())
+    const open = (member: string, options: object) => {
+      const once = createRedisOnce({ redis: openRedis('redis', { prefix, ...options }), member })
+      after(() => once.close())
+      return once
+    }
+    const [once, other] = [open('m1', { url: proxy.url, deadlineMs: 200 }), open('m2', {})]
+    await once.begin({ ...request, key: 'connected' }, 'body')
+    return { proxy, once, other }
+  }
+
+  it('begins nothing for a process that has given up', async () => {
+    const { proxy, once, other } = await openBoth()
+    proxy.freeze()
+    assert.equal(await once.begin(request, 'body'), 'new')
+    await sleep(100)
+    proxy.thaw()
+    // It comes to Redis before this one.
+    assert.equal(await once.begin({ ...request, key: 'behind' }, 'body'), 'new')
+    assert.equal(await other.begin(request, 'another body'), 'new')
+  })
+
+  it('ends a request later whose end was lost', async () => {
+    const { proxy, once, other } = await openBoth()
+    assert.equal(await once.begin(request, 'body'), 'new')
+    proxy.freeze()
+    await once.end(request)
+    await sleep(300)
+    proxy.cutAll()
+    proxy.thaw()
+    const tookMs = await untilNew(other)
+    assert.ok(tookMs < 10_000, `it was in progress for ${Math.round(tookMs)} ms`)
+  })
+})
 
 it('begins a request without Redis, once in each process', async () => {
   const redis = openRedis('redis', { url: 'redis://127.0.0.1:1', deadlineMs: 50 })
