@@ -56,8 +56,8 @@ export function createIdempotency(options: {
     try {
       return await work(({ status, body }) => ({ ...key, requestHash, status, body, createdAt: clock.now() }))
     } catch (error) {
-      if (!(error instanceof SluiceError) || error.code !== 'IDEMPOTENCY_IN_PROGRESS') throw error
-      // Another process accepted the same request meanwhile: its answer is returned.
+      if (!(error instanceof SluiceError)) throw error
+      // Another process may have accepted the same request meanwhile, into the last place of a queue for example.
       const answer = await recorded(key, requestHash)
       if (answer === undefined) throw error
       return answer

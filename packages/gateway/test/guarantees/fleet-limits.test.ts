@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { createClient } from '@redis/client'
 import { needs } from '../../../../scripts/services/needs.ts'
 import type { Answer } from '../child.ts'
 import { ask, dropSchemas, schemaUrl } from '../store/postgres/database.ts'
@@ -24,6 +25,7 @@ describe('two gateways with one Redis', needs('postgres', 'redis'), () => {
       bounded: { rate: '10/min', queue: 300 },
       overtaken: { rate: '100/min' },
       restored: { rate: '5/min' },
+      lastPlaces: { queue: 150 },
       curious: { reads: '20/min', writes: '10/min' },
     }
     fleet = await startFleet({ after: (end) => ends.push(end as () => unknown) }, { name: 'limits', tenants })
@@ -118,5 +120,27 @@ describe('two gateways with one Redis', needs('postgres', 'redis'), () => {
     const calls = (await callsOf(fleet)).filter(({ tenant }) => tenant === 'once')
     assert.equal(calls.length, keys.length)
     assert.equal(new Set(calls.map(({ id }) => id)).size, keys.length)
+  })
+
+  test('answer a batch that both work on as the one that has taken the last places, not as full', async (t) => {
+    const admin = await createClient({ url: fleet.redis }).connect()
+    t.after(() => admin.destroy())
+    const recipients = Array.from({ length: 101 }, (_, n) => ({ id: `last${n}` }))
+    const batch = { recipients, channel: 'webhook', content: { text: 'Last places' } }
+    const headers = { 'x-tenant-id': 'lastPlaces', 'idempotency-key': 'last places' }
+    const post = (at: number) => fleet.sites[at]!.call('POST', '/api/v1/notifications/batch', batch, headers)
+    // The first is held up in its commit, and Redis loses that it is in progress.
+    const holding = ask(
+      schemaUrl('limits'),
+      'BEGIN; LOCK TABLE job IN SHARE MODE; SELECT pg_sleep(1); COMMIT',
+    )
+    await sleep(200)
+    const first = post(0)
+    await sleep(400)
+    for (const mark of await admin.keys('limits:*{k/*')) await admin.del(mark)
+    const [one, other] = await Promise.all([first, post(1)])
+    await holding
+    assert.equal(one.status, 202, one.text)
+    assert.deepEqual([other.status, other.text], [one.status, one.text])
   })
 })

@@ -121,6 +121,18 @@ test('a key that another process has just written is answered from the store', a
   assert.equal(unresolved.status, 409)
 })
 
+test('a request that another process has just accepted is not refused for what that one took', async () => {
+  const first = await post(message, 'last place')
+  const stored = stub.answers.pop()!
+  stub.before = () => {
+    stub.answers.push(stored)
+    throw new SluiceError('QUEUE_FULL', 'Full.')
+  }
+  const second = await post(message, 'last place')
+  stub.before = () => {}
+  assert.deepEqual([second.status, second.text], [202, first.text])
+})
+
 test('a key belongs to its tenant, module and path', async () => {
   const first = await post(message, 'mine')
   for (const headers of [{ 'x-tenant-id': 'other' }, { 'x-module-id': 'other' }]) {
