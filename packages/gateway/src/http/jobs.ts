@@ -115,10 +115,14 @@ export function createJobs(options: JobsOptions): BackgroundJobs {
         })
         if (result.applied) return true
         if (isAmong(result.conflicts, 'generation', caller.tenant)) return conflicted
-        throw new SluiceError(
-          'IDEMPOTENCY_IN_PROGRESS',
-          'A request with this Idempotency-Key was just accepted.',
-        )
+        if (kept !== undefined && isAmong(result.conflicts, 'answer', kept.key))
+          throw new SluiceError(
+            'IDEMPOTENCY_IN_PROGRESS',
+            'A request with this Idempotency-Key was just accepted.',
+          )
+        throw new SluiceError('STORE_UNAVAILABLE', 'The store takes nothing more from this gateway.', {
+          retryAfterMs: 1_000,
+        })
       }
       if ((await retryOnConflict(() => withUndo(onError, openOnce))) === conflicted)
         throw new SluiceError(

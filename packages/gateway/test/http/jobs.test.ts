@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { Priority } from '../../src/model.ts'
+import { createMemoryRecord } from '../../src/store/memory/memory.ts'
 import { createScripted, delivered, throttled } from '../delivery/scripted.ts'
 import { createHarness, hour, minute, second } from '../harness.ts'
 import { codeOf, failing, mine, open, policy, queueOf, stateOf, tenants, workFor } from './job-harness.ts'
@@ -157,5 +158,14 @@ test('a job whose recipients are all refused is done at once', async () => {
   const job = await open(harness, workFor(0), mine, refused)
   assert.deepEqual(await stateOf(harness, job), { status: 'done', taken: 1, counts: {}, refused })
   assert.equal(await codeOf(harness.done(harness.gateway.jobs.cancel(job))), 'NOT_CANCELLABLE')
+  await harness.stop()
+})
+
+test('a job at a gateway that was declared dead is refused as one that the store does not take', async () => {
+  const record = createMemoryRecord(250)
+  const harness = await createHarness({ policy, parts: { store: record.open('a') } })
+  record.declareDead('a')
+  assert.equal(await codeOf(open(harness, workFor(150))), 'STORE_UNAVAILABLE')
+  assert.equal(queueOf(harness), 0)
   await harness.stop()
 })
