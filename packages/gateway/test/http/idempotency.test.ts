@@ -133,6 +133,33 @@ test('a request that another process has just accepted is not refused for what t
   assert.deepEqual([second.status, second.text], [202, first.text])
 })
 
+test('the stored answer is the sent one, to the letter, also where the wall clock is set meanwhile', async () => {
+  let aheadMs = 0
+  const now = Date.UTC(2026, 10, 21)
+  const moved = await startStub({
+    parts: {
+      clock: {
+        now: () => now,
+        monotonic: () => now,
+        // Each look finds that it was set forward.
+        aheadMs: () => (aheadMs += 1_000),
+        at: () => () => {},
+        soon: (callback) => setImmediate(callback),
+      },
+    },
+  })
+  moved.now = () => now
+  const batch = { recipients: [message.recipient], channel: 'email', content: message.content }
+  for (const [path, body] of [
+    ['/notifications', message],
+    ['/notifications/batch', batch],
+  ] as const) {
+    const headers = { 'idempotency-key': path }
+    const first = await moved.ask('POST', path, body, headers)
+    assert.equal((await moved.ask('POST', path, body, headers)).text, first.text)
+  }
+})
+
 test('a key belongs to its tenant, module and path', async () => {
   const first = await post(message, 'mine')
   for (const headers of [{ 'x-tenant-id': 'other' }, { 'x-module-id': 'other' }]) {
