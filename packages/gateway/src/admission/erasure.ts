@@ -134,7 +134,6 @@ export function createErasure(options: ErasureOptions): Erasure {
   /** Completes what is on record, also of processes that died. */
   async function look(): Promise<void> {
     try {
-      await rereadJobs()
       await resume()
     } catch (error) {
       later('look for erasures that were begun', error, look)
@@ -147,7 +146,7 @@ export function createErasure(options: ErasureOptions): Erasure {
         await begin(tenant, recipient)
       } catch (error) {
         // Where its answer was lost, the record has it: begun again, it would take what was saved meanwhile.
-        later('erase a person', error, look)
+        later('erase a person', error, () => rereadJobs().then(look))
         throw error
       }
       await completeInTime(tenant, recipient)
