@@ -7,6 +7,7 @@ import type { FastifyRequest } from 'fastify'
 import { SluiceError } from '../errors.ts'
 import type { Once } from '../ports/fleet.ts'
 import type { AnswerKey, Clock, Store, StoredAnswer } from '../ports.ts'
+import type { Ledger } from '../stages.ts'
 import { hashOf } from './body-parser.ts'
 import type { Identity } from './identity.ts'
 import { invalidRequest } from './validation.ts'
@@ -97,6 +98,15 @@ export function createIdempotency(options: {
       return given === undefined ? work(undefined) : onceFor(given, request, work)
     },
   }
+}
+
+/**
+ * Stores the answer to work that was done before.
+ * @throws IDEMPOTENCY_IN_PROGRESS where another process has stored one meanwhile, which is the answer then
+ */
+export async function storeBehind(ledger: Pick<Ledger, 'commit'>, answer: StoredAnswer): Promise<void> {
+  if ((await ledger.commit({ answer })).applied) return
+  throw new SluiceError('IDEMPOTENCY_IN_PROGRESS', 'A request with this Idempotency-Key was just answered.')
 }
 
 function answerKey(request: FastifyRequest, key: string): AnswerKey {

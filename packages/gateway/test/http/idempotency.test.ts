@@ -1,6 +1,7 @@
 /** A repeated request with the same key gets the first answer, and nothing is accepted twice. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
 import { SluiceError } from '../../src/errors.ts'
 import { message, startStub } from './stub.ts'
 
@@ -158,6 +159,23 @@ test('the stored answer is the sent one, to the letter, also where the wall cloc
     const first = await moved.ask('POST', path, body, headers)
     assert.equal((await moved.ask('POST', path, body, headers)).text, first.text)
   }
+})
+
+test('what is answered behind its work is answered as the process that has stored its answer first', async () => {
+  const reported = Promise.withResolvers<void>()
+  const both = await startStub({ parts: { feedback: { report: () => reported.promise } } })
+  const event = { type: 'click', notificationId: 'n1', at: '2026-11-21T00:00:00Z' }
+  const report = (body: unknown) => both.ask('POST', '/feedback', body, { 'idempotency-key': 'both' })
+  const first = report([event, { ...event, notificationId: 'n2' }])
+  await setTimeout(50)
+  // The other one has stored its answer to another body.
+  both.answers.push({
+    ...{ tenant: 'default', module: 'default', method: 'POST', path: '/api/v1/feedback', key: 'both' },
+    ...{ requestHash: 'another body', status: 202, body: '{"accepted":1}', createdAt: Date.now() },
+  })
+  reported.resolve()
+  const { status, body } = await first
+  assert.deepEqual([status, body.code], [422, 'IDEMPOTENCY_MISMATCH'])
 })
 
 test('a key belongs to its tenant, module and path', async () => {

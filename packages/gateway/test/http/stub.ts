@@ -302,13 +302,7 @@ function createMemory() {
       await new Promise(setImmediate)
       return keys.map(({ tenant, recipient }) => stub.recipients.get(`${tenant}/${recipient}`))
     },
-    async answer({
-      tenant,
-      module,
-      method,
-      path,
-      key,
-    }: Pick<StoredAnswer, 'tenant' | 'module' | 'method' | 'path' | 'key'>) {
+    async answer({ tenant, module, method, path, key }: Parameters<Store['answer']>[0]) {
       const name = JSON.stringify([tenant, module, method, path, key])
       return stub.answers.find(
         (each) => name === JSON.stringify([each.tenant, each.module, each.method, each.path, each.key]),
@@ -320,9 +314,10 @@ function createMemory() {
   const ledger = {
     live: (id: string) => stub.live.get(id),
     isSending: () => false,
-    async commit(change: { readonly answer?: StoredAnswer }) {
-      if (change.answer !== undefined) stub.answers.push(change.answer)
-      return { applied: true as const }
+    async commit({ answer }: { readonly answer?: StoredAnswer }) {
+      const applied = answer === undefined || (await store.answer(answer)) === undefined
+      if (applied && answer !== undefined) stub.answers.push(answer)
+      return { applied, conflicts: [] }
     },
     pruned: () => 0,
     subscribe(listener: (happening: Happening) => void) {

@@ -7,7 +7,7 @@ import { channels } from '../../model.ts'
 import { feedbackTypes } from '../../ports/feedback.ts'
 import type { Clock } from '../../ports.ts'
 import type { Ledger } from '../../stages.ts'
-import type { Idempotency } from '../idempotency.ts'
+import { type Idempotency, storeBehind } from '../idempotency.ts'
 import { feedbackScope } from '../identity.ts'
 import { basePath, type Route } from '../route.ts'
 import { instant, oneOf, text } from '../schema.ts'
@@ -95,7 +95,7 @@ export function feedbackRoutes(options: FeedbackRoutesOptions): readonly Route[]
         const answer = await idempotency.once(request, async (keep) => {
           await feedback.report(reports, { tenant })
           const accepted = { status: 202, body: JSON.stringify({ accepted: reports.length }) }
-          if (keep !== undefined) await ledger.commit({ answer: keep(accepted) })
+          if (keep !== undefined) await storeBehind(ledger, keep(accepted))
           return accepted
         })
         return headed(reply, answer, clock.now() + aheadOf(clock))

@@ -4,7 +4,7 @@ import type { Clock, Store } from '../../ports.ts'
 import type { Gate, Ledger } from '../../stages.ts'
 import { deadLetterPage, redriveSchema } from '../answer-schema.ts'
 import { readDeadLetters, recordAnswer } from '../dead-letters.ts'
-import type { Idempotency, Keep } from '../idempotency.ts'
+import { type Idempotency, type Keep, storeBehind } from '../idempotency.ts'
 import { definedOf, pageAnswer } from '../page.ts'
 import { basePath, type Route } from '../route.ts'
 import { type DeadLetterFilter, deadLetterQuery, type RedriveBody, redriveBody } from '../schema.ts'
@@ -25,7 +25,7 @@ export function operationRoutes(options: OperationRoutesOptions): readonly Route
 
   async function redrive(body: RedriveBody, caller: string, keep: Keep | undefined) {
     const answer = { status: 200, body: JSON.stringify(await gate.redrive({ ...definedOf(body), caller })) }
-    if (keep !== undefined) await ledger.commit({ answer: keep(answer) })
+    if (keep !== undefined) await storeBehind(ledger, keep(answer))
     return answer
   }
 

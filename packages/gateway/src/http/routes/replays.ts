@@ -7,7 +7,7 @@ import type { Policy } from '../../policy/policy.ts'
 import type { Clock, Templates } from '../../ports.ts'
 import type { Ledger } from '../../stages.ts'
 import { iso } from '../answer.ts'
-import type { Idempotency, Keep } from '../idempotency.ts'
+import { type Idempotency, type Keep, storeBehind } from '../idempotency.ts'
 import { readPolicy } from '../policy-check.ts'
 import { basePath, type Route } from '../route.ts'
 import { idParams, instant, policyBody, text } from '../schema.ts'
@@ -143,7 +143,7 @@ export function replayRoutes({
     const report = await replays.start(request)
     const accepted = { status: 202, body: JSON.stringify(answerOf(report)) }
     try {
-      if (keep !== undefined) await ledger.commit({ answer: keep(accepted) })
+      if (keep !== undefined) await storeBehind(ledger, keep(accepted))
     } catch (error) {
       // The caller is told that nothing was started.
       await replays.remove(report.id)
