@@ -55,10 +55,7 @@ export interface StoredRecipient extends Recipient {
 
 export type ErasureResult =
   | { readonly done: true }
-  /**
-   * These notifications of the recipient have not ended: the caller cancels them and asks again. With none, something was
-   * accepted meanwhile, and the caller asks again.
-   */
+  /** These notifications of the recipient have not ended: the caller cancels them and asks again. */
   | { readonly done: false; readonly open: readonly string[] }
 
 export interface Erasing {
@@ -68,8 +65,9 @@ export interface Erasing {
    */
   beginErasure(tenant: string, recipient: string): Promise<void>
   /**
-   * Removes the recipient from everything that was accepted until it is done, and the open digests without items: rows
-   * stay for the counts and are returned by `admissions`, under a keyed hash, without addresses, content and details. It does nothing where the erasure has ended: what is on record then is of a recipient who came back.
+   * Removes the recipient from everything that was accepted until the call that finds nothing open, and the open digests
+   * without items: rows stay for the counts and are returned by `admissions`, under a keyed hash, without addresses, content
+   * and details. It does nothing where the erasure has ended: what is on record then is of a recipient who came back.
    */
   erase(tenant: string, recipient: string): Promise<ErasureResult>
   erasures(): Promise<readonly { readonly tenant: string; readonly recipient: string }[]>

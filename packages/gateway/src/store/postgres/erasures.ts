@@ -1,6 +1,6 @@
 /** Erasure of recipients: the rows stay for the counts, under a pseudonym, without addresses, content and details. */
 import type { Job, Recipient } from '../../model.ts'
-import type { Clock, ErasureResult, JobWork, Store } from '../../ports.ts'
+import type { Clock, JobWork, Store } from '../../ports.ts'
 import { erasureRecord, joinedText, textOf } from '../log-records.ts'
 import { anonymousOf, type WholeRow } from './codec.ts'
 import type { Db } from './connection.ts'
@@ -156,28 +156,21 @@ export function createErasures({
     )
   }
 
-  /** Ends the erasure unless something was accepted for the recipient since the look, which belongs to what is erased. */
-  async function end(connection: Db, tenant: string, recipient: string): Promise<ErasureResult> {
+  /** Ends the erasure. What was accepted for the recipient since the last look is of one who came back. */
+  async function end(connection: Db, tenant: string, recipient: string): Promise<void> {
     const of = [tenant, recipient]
     const pending = await connection.query(
       'SELECT FROM erasure WHERE tenant = $1 AND recipient = $2 FOR UPDATE',
       of,
     )
     // Another process has ended it: what is on record now is of a recipient who came back.
-    if (pending.length === 0) return { done: true }
+    if (pending.length === 0) return
     await forgetDigests(connection, tenant, recipient)
-    const [left] = await connection.query<{ some: boolean; open: string[] }>(
-      `SELECT EXISTS (SELECT FROM notification WHERE tenant = $1 AND recipient = $2) AS some,
-        ARRAY(SELECT id FROM live WHERE tenant = $1 AND recipient = $2) AS open`,
-      of,
-    )
-    if (left!.some) return { done: false, open: left!.open }
     if (isLogged) {
       const erasure = textOf([erasureRecord(tenant, recipient, clock.now())])
       await connection.query(writeOutbox, outboxValues(joinedText([erasure])))
     }
     await connection.query('DELETE FROM erasure WHERE tenant = $1 AND recipient = $2', of)
-    return { done: true }
   }
 
   return {
@@ -218,7 +211,8 @@ export function createErasures({
       if (looked.open.length > 0) return { done: false, open: looked.open }
       while (await eraseSome(tenant, recipient, name));
       await renameInAnswers(tenant, recipient, name)
-      return transaction((connection) => end(connection, tenant, recipient))
+      await transaction((connection) => end(connection, tenant, recipient))
+      return { done: true }
     },
 
     erasures: () =>

@@ -5,7 +5,7 @@
  *
  * The steps: `begin` takes the preferences and the remaining work of jobs; `rows` takes ended notifications and names
  * the others; `answers` takes the recipient out of stored answers; `finish` forgets the request. Each may be
- * repeated, and all but the first are where something was accepted for the recipient meanwhile.
+ * repeated.
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Recipient, TimelineEvent } from '../../../model.ts'
@@ -37,8 +37,7 @@ export interface Erasures {
   rows(erased: Erased, max: number): ErasedRows
   /** Returns the next position; undefined at the end. */
   answers(erased: Erased, after: number, max: number): number | undefined
-  /** False where something was accepted for the recipient since `rows` was called first: nothing was done. */
-  finish(erased: Erased): boolean
+  finish(erased: Erased): void
   /** Erasures that were begun and not finished. */
   pending(): readonly Pick<Erased, 'tenant' | 'recipient'>[]
 }
@@ -77,8 +76,6 @@ export function prepareErasures(parts: ErasuresParts): Erasures {
   const open = of('n.id', 'NOT IN')
   const ended = of(columns, 'IN')
   ended.setReturnArrays(true)
-  const left = db.prepare(`SELECT 1 FROM ${rowsOf} r CROSS JOIN notifications n USING (seq)
-    WHERE n.tenant = ?3 AND n.recipient = ?4 LIMIT 1`)
   const updateLong = db.prepare(
     'UPDATE notifications SET recipient = ?, request = ?, sum = ?, shared = NULL WHERE seq = ?',
   )
@@ -140,14 +137,8 @@ export function prepareErasures(parts: ErasuresParts): Erasures {
       answers.rename({ tenant, recipient, pseudonym, after, max }),
 
     finish({ tenant, recipient }) {
-      const found = recipientIndex.lookup(tenant, recipient)
-      if (found !== undefined && left.get(...found, tenant, recipient) !== undefined) {
-        unbind.run(tenant, recipient)
-        return false
-      }
       removeDigests.run(tenant, recipient)
       remove.run(tenant, recipient)
-      return true
     },
 
     pending: () =>

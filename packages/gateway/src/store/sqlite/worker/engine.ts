@@ -289,9 +289,8 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
       erasing(() => erasures.answers(erased, after, max)),
     eraseFinish: (erased: Erased, log: readonly LogText[]) =>
       erasing(() => {
-        const isFinished = erasures.finish(erased)
-        if (isFinished) outbox.put(log)
-        return isFinished
+        outbox.put(log)
+        erasures.finish(erased)
       }),
     outboxSize: outbox.size,
     outboxRemove: (positions: readonly number[]) => erasing(() => outbox.remove(positions)),
