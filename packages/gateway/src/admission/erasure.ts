@@ -6,9 +6,8 @@
  */
 
 import { SluiceError } from '../errors.ts'
-import { recipientSubject } from '../policy/subject.ts'
 import type { Members, Notifier } from '../ports/fleet.ts'
-import type { Clock, LimitState, Store } from '../ports.ts'
+import type { Clock, Store } from '../ports.ts'
 import type { Contents } from '../stages.ts'
 import type { OpenDigests } from './digests/open-digests.ts'
 import type { RecipientCache } from './recipient-cache.ts'
@@ -20,7 +19,6 @@ export interface ErasureOptions {
   /** Cancels a waiting notification; throws NOT_CANCELLABLE where a send attempt is in flight. */
   readonly cancel: (tenant: string, id: string) => Promise<void>
   readonly digests: Pick<OpenDigests, 'forgetRecipient'>
-  readonly limits: Pick<LimitState, 'forget'>
   /** Makes background batches read their remaining work again. */
   readonly rereadJobs: () => Promise<void>
   readonly notifier: Pick<Notifier, 'tell'>
@@ -44,8 +42,7 @@ const pollMs = 50
 const retryMs = 30_000
 
 export function createErasure(options: ErasureOptions): Erasure {
-  const { store, recipients, contents, cancel, digests, limits, rereadJobs, notifier, members, clock } =
-    options
+  const { store, recipients, contents, cancel, digests, rereadJobs, notifier, members, clock } = options
   const { onError } = options
   let stopped = false
   let deaf = (): void => {}
@@ -82,17 +79,6 @@ export function createErasure(options: ErasureOptions): Erasure {
     })
   }
 
-  /** Nothing waits for a server that is away: it forgets when it is back. */
-  async function forgetLimits(tenant: string, recipient: string): Promise<void> {
-    try {
-      await limits.forget?.(recipientSubject(tenant, recipient))
-    } catch (error) {
-      later('remove an erased person from the state of the limits', error, () =>
-        forgetLimits(tenant, recipient),
-      )
-    }
-  }
-
   async function complete(tenant: string, recipient: string): Promise<void> {
     const begun = clock.now()
     while (!stopped) {
@@ -101,7 +87,6 @@ export function createErasure(options: ErasureOptions): Erasure {
         // The cache cannot tell which contents were this recipient's; the others are read again when needed.
         contents.forgetTenant(tenant)
         digests.forgetRecipient(tenant, recipient)
-        await forgetLimits(tenant, recipient)
         return
       }
       let sending = 0

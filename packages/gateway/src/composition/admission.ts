@@ -235,7 +235,6 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
     contents,
     cancel: gate.cancel,
     digests: gate.digests,
-    limits: state,
     rereadJobs: jobs.reread,
     notifier,
     members,

@@ -168,11 +168,6 @@ export interface LimitState {
    * knows and the record does not yet (sends that were fired, fingerprints) is kept.
    */
   renew(): void
-  /**
-   * Removes the name of a subject from the server: the subject is unknown from now on, and is filled from the record when
-   * it is touched next. Absent where the state is in memory.
-   */
-  forget?(subject: Subject): Promise<void>
   /** Puts the instants of committed notifications in the state, without asking the limits. */
   adopt(requests: readonly AdoptedReservation[]): Promise<void>
   close(): Promise<void>

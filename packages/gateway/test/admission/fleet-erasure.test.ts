@@ -1,14 +1,14 @@
 /** An erasure whose process dies is completed by the others, and begun only once. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createErasure, type ErasureOptions } from '../../src/admission/erasure.ts'
+import { createErasure } from '../../src/admission/erasure.ts'
 import { SluiceError } from '../../src/errors.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
 
 const eve = { tenant: 'acme', recipient: 'eve' }
 
 /** An erasure over a record that is told here; `calls` are those of its store. */
-function erasureOver(pending: readonly (typeof eve)[], fails = 0, limits: ErasureOptions['limits'] = {}) {
+function erasureOver(pending: readonly (typeof eve)[], fails = 0) {
   const clock = createVirtualClock(0)
   const calls: string[] = []
   const errors: string[] = []
@@ -36,7 +36,6 @@ function erasureOver(pending: readonly (typeof eve)[], fails = 0, limits: Erasur
     contents: { forgetTenant() {} },
     cancel: () => Promise.resolve(),
     digests: { forgetRecipient() {} },
-    limits,
     rereadJobs: () => Promise.resolve(),
     notifier: { tell: () => {} },
     members: {
@@ -105,22 +104,5 @@ test('the erasures of a process that dies are looked for again where the record 
   die()
   await clock.runUntil(100_000)
   assert.deepEqual(calls, ['erase eve'])
-  erasure.stop()
-})
-
-test('an erasure waits for no server of the limits that is away, which forgets the recipient when it is back', async () => {
-  const asked: string[] = []
-  let isAway = true
-  const { erasure, clock, calls } = erasureOver([], 0, {
-    async forget({ key }) {
-      asked.push(key)
-      if (isAway) throw new SluiceError('STATE_UNAVAILABLE', 'Redis is away.')
-    },
-  })
-  await erasure.erase('acme', 'eve')
-  assert.deepEqual([calls, asked], [['begin eve', 'erase eve'], ['acme/eve']])
-  isAway = false
-  await clock.runUntil(100_000)
-  assert.deepEqual([calls.length, asked], [2, ['acme/eve', 'acme/eve']])
   erasure.stop()
 })

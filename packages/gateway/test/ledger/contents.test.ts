@@ -63,7 +63,6 @@ test('erased content is not served from the cache', async () => {
     contents,
     cancel: () => Promise.resolve(),
     digests: { forgetRecipient() {} },
-    limits: {},
     rereadJobs: () => Promise.resolve(),
     notifier: { tell: () => {} },
     members: { onDeath: () => () => {} },

@@ -144,10 +144,6 @@ local function pauseFor(id)
   return 1
 end
 
-if operation == 'forget' then
-  call('DEL', key, about, waiting, prints)
-  return { 'ok' }
-end
 if operation == 'hold' then
   hold(cjson.decode(ARGV[9]))
   return { 'ok' }

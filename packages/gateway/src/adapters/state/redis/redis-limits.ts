@@ -295,9 +295,6 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
       await Promise.all(requests.map((request) => askPrint('drop print', request)))
     },
     renew: calls.renew,
-    async forget(subject) {
-      await calls.run({ operation: 'forget', subject })
-    },
     async adopt(requests) {
       await Promise.all(
         requests.flatMap((request) => {
