@@ -24,6 +24,27 @@ export interface WatchedLateness {
   looked(): number
 }
 
+/**
+ * Tests if the accounts had nearly nothing to do, so that no pacing and no window held up a call of this span, or another one
+ * that holds an instant of its recipient.
+ */
+export function areIdle(
+  { settings, service }: Pick<Watched, 'settings' | 'service'>,
+  from: number,
+  to: number,
+): boolean {
+  return settings.accounts.every(({ id, windows }) =>
+    windows.every(({ max, windowMs }) => {
+      // A full window is followed by one in which calls are paced.
+      const since = from - 2 * windowMs - marginMs
+      const within = service.calls.filter(({ at }) => at > since && at < to)
+      return [id, `sms-${id}`].every(
+        (account) => within.filter((each) => each.account === account).length < max / 2,
+      )
+    }),
+  )
+}
+
 export function watchLateness(
   { world, settings, client, service, record }: Watched,
   { rows }: WatchedRecord,
@@ -124,23 +145,6 @@ export function watchLateness(
     })
   }
 
-  /**
-   * Tests if the accounts had nearly nothing to do, so that no pacing and no window held up this call, or another one
-   * that holds an instant of the recipient.
-   */
-  function isIdle(from: number, to: number): boolean {
-    return settings.accounts.every(({ id, windows }) =>
-      windows.every(({ max, windowMs }) => {
-        // A full window is followed by one in which calls are paced.
-        const since = from - 2 * windowMs - marginMs
-        const within = service.calls.filter(({ at }) => at > since && at < to)
-        return [id, `sms-${id}`].every(
-          (account) => within.filter((each) => each.account === account).length < max / 2,
-        )
-      }),
-    )
-  }
-
   function look(call: Call, told: ReadonlyMap<string, Exchange>): void {
     const row = rows.get(call.message.id)
     const ready = row && readyAt(call, row, told)
@@ -179,7 +183,8 @@ export function watchLateness(
             fits(rule, [...made, ...promised], at) && fits(rule, booked, at),
         ),
       )
-    if (earliest === undefined || !isIdle(Math.min(earliest, call.at), call.at)) return
+    if (earliest === undefined || !areIdle({ settings, service }, Math.min(earliest, call.at), call.at))
+      return
     looked += 1
     if (call.at - earliest > lateMs)
       world.violate('4 late', `${row.id} was sent ${call.at - earliest} ms after the earliest instant`)
