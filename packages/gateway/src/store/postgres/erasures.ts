@@ -156,23 +156,6 @@ export function createErasures({
     )
   }
 
-  /** Ends the erasure. What was accepted for the recipient since the last look is of one who came back. */
-  async function end(connection: Db, tenant: string, recipient: string): Promise<void> {
-    const of = [tenant, recipient]
-    const pending = await connection.query(
-      'SELECT FROM erasure WHERE tenant = $1 AND recipient = $2 FOR UPDATE',
-      of,
-    )
-    // Another process has ended it: what is on record now is of a recipient who came back.
-    if (pending.length === 0) return
-    await forgetDigests(connection, tenant, recipient)
-    if (isLogged) {
-      const erasure = textOf([erasureRecord(tenant, recipient, clock.now())])
-      await connection.query(writeOutbox, outboxValues(joinedText([erasure])))
-    }
-    await connection.query('DELETE FROM erasure WHERE tenant = $1 AND recipient = $2', of)
-  }
-
   return {
     beginErasure: (tenant, recipient) =>
       transaction(async (connection) => {
@@ -201,9 +184,9 @@ export function createErasures({
       // In one statement: a digest of what waited is accepted behind the beginning, and either it is seen here, or its
       // items are. Another process may have ended the erasure; then what waits is of a recipient who came back.
       const [looked] = await writer.task((connection) =>
-        connection.query<{ open: string[] }>(
+        connection.query<{ until: number; open: string[] }>(
           `UPDATE erasure SET until = nextval('acceptance') WHERE tenant = $1 AND recipient = $2
-            RETURNING ARRAY(SELECT id FROM live WHERE tenant = $1 AND recipient = $2) AS open`,
+            RETURNING until, ARRAY(SELECT id FROM live WHERE tenant = $1 AND recipient = $2) AS open`,
           [tenant, recipient],
         ),
       )
@@ -211,7 +194,19 @@ export function createErasures({
       if (looked.open.length > 0) return { done: false, open: looked.open }
       while (await eraseSome(tenant, recipient, name));
       await renameInAnswers(tenant, recipient, name)
-      await transaction((connection) => end(connection, tenant, recipient))
+      await transaction(async (connection) => {
+        if (isLogged) {
+          const erasure = textOf([erasureRecord(tenant, recipient, clock.now())])
+          await connection.query(writeOutbox, outboxValues(joinedText([erasure])))
+        }
+        await forgetDigests(connection, tenant, recipient)
+        // Another process that erases the same recipient has looked since, and may cancel more: it ends the erasure.
+        await connection.query('DELETE FROM erasure WHERE tenant = $1 AND recipient = $2 AND until = $3', [
+          tenant,
+          recipient,
+          looked.until,
+        ])
+      })
       return { done: true }
     },
 

@@ -5,8 +5,7 @@ import { needs } from '../../../../../scripts/services/needs.ts'
 import { createSystemClock } from '../../../src/adapters/clock.ts'
 import { someJob, someNotification } from '../../../src/conformance/store/sample.ts'
 import { must } from '../../../src/conformance/store/suite.ts'
-import { advance, isFinal } from '../../../src/model.ts'
-import { type ErasureResult, pseudonymPrefix, type Store } from '../../../src/ports.ts'
+import { pseudonymPrefix, type Store } from '../../../src/ports.ts'
 import { ask, dropSchemas, joinAt, schemaUrl } from './database.ts'
 
 const message = { channel: 'email', category: 'news', priority: 'normal' } as const
@@ -78,31 +77,6 @@ describe('two processes that erase', needs('postgres'), () => {
       )
       assert.equal(bodies[0]!.body.includes('"eve"'), false)
       assert.deepEqual(await ask(url, 'SELECT id FROM content'), [{ id: 'other' }])
-    }))
-
-  test('leave to who comes back what is accepted when one of both has ended the erasure', () =>
-    two('both', async (a, b) => {
-      const to = { id: 'eve' }
-      const ended = Array.from({ length: 1_000 }, () => someNotification({ to, status: 'suppressed' }))
-      await must(a, { accept: ended })
-      await a.beginErasure('acme', 'eve')
-      async function goOn(store: Store, begun: ErasureResult): Promise<void> {
-        for (let result = begun; !result.done; result = await store.erase('acme', 'eve'))
-          for (const id of result.open) {
-            const waits = (await store.notification('acme', id))!
-            if (!isFinal(waits.status))
-              await must(store, { moves: [advance(waits, [{ at: 0, status: 'cancelled' }])] })
-          }
-      }
-      const first = a.erase('acme', 'eve')
-      await must(b, { accept: [someNotification({ to })] })
-      const second = await b.erase('acme', 'eve')
-      await goOn(a, await first)
-      const back = someNotification({ to })
-      await must(a, { accept: [back] })
-      await goOn(b, second)
-      assert.deepEqual(await b.notification('acme', back.id), back)
-      assert.deepEqual(await b.erasures(), [])
     }))
 
   test('end one erasure of a recipient, and what was accepted behind it stays', () =>
