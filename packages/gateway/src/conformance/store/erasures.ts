@@ -189,13 +189,33 @@ export function erasures(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.erase('acme', 'eve'), { done: true })
     const kept = (await store.answer(answer))!
     assert.equal(kept.requestHash, 'h')
-    assert.ok(kept.body.includes('"bob"') && !kept.body.includes('"eve"'), kept.body)
+    assert.ok(kept.body.includes('"bob"') && !kept.body.includes('eve'), kept.body)
     const work = (await store.jobWork(job))!
     assert.deepEqual(work.recipients[1], bob)
     assert.deepEqual(Object.keys(work.recipients[0]!), ['id'])
     assert.ok(work.recipients[0]!.id.startsWith(pseudonymPrefix))
     assert.deepEqual(work.message.content, content, 'what is said to the others stays')
     assert.ok(!JSON.stringify(await store.job('acme', job.id)).includes('eve'))
+  })
+
+  test('leaves answers as they are that contain the id of a recipient as a word', async (store) => {
+    const answerOf = (key: string, body: string): StoredAnswer => ({
+      ...{ tenant: 'acme', module: 'shop', method: 'POST', path: '/batch', key, requestHash: 'h' },
+      ...{ status: 202, body, createdAt: epoch },
+    })
+    const result = { recipient: 'bob', notificationId: 'n1', status: 'queued' }
+    const single = answerOf('single', JSON.stringify({ notificationId: 'n2', status: 'queued' }))
+    const others = answerOf('others', JSON.stringify({ results: [result] }))
+    const own = answerOf('own', JSON.stringify({ results: [result, { ...result, recipient: 'status' }] }))
+    for (const answer of [single, others, own]) await must(store, { answer })
+    await store.beginErasure('acme', 'status')
+    assert.deepEqual(await store.erase('acme', 'status'), { done: true })
+    assert.deepEqual(await store.answer(single), single)
+    assert.deepEqual(await store.answer(others), others)
+    const { results } = JSON.parse((await store.answer(own))!.body)
+    assert.deepEqual(results[0], result)
+    assert.deepEqual({ ...results[1], recipient: 'status' }, { ...result, recipient: 'status' })
+    assert.ok(results[1].recipient.startsWith(pseudonymPrefix))
   })
 
   test('erases an unknown recipient, and again', async (store) => {

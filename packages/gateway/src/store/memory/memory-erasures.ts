@@ -4,6 +4,7 @@
  */
 import { isFinal, type Notification, type Recipient } from '../../model.ts'
 import { type ErasureResult, pseudonymPrefix, type StoredAnswer, type StoredRecipient } from '../../ports.ts'
+import { erasedAnswer } from '../erased-answer.ts'
 import type { MemoryCounts } from './memory-counts.ts'
 import type { MemoryDigests } from './memory-digests.ts'
 import type { MemoryFeedback } from './memory-feedback.ts'
@@ -82,10 +83,7 @@ export class MemoryErasures {
     if (ofTenant?.delete(recipient)) entry(ofTenant, name, () => []).push(...ids)
     for (const [key, answer] of answers) {
       if (answer.tenant === tenant)
-        answers.set(key, {
-          ...answer,
-          body: answer.body.replaceAll(JSON.stringify(recipient), JSON.stringify(name)),
-        })
+        answers.set(key, { ...answer, body: erasedAnswer(answer.body, recipient, name) })
     }
     for (const digest of digests.all())
       if (digest.tenant === tenant && digest.recipient === recipient) digests.write('close', digest)

@@ -1,6 +1,7 @@
 /** Erasure of recipients: the rows stay for the counts, under a pseudonym, without addresses, content and details. */
 import type { Job, Recipient } from '../../model.ts'
 import type { Clock, JobWork, Store } from '../../ports.ts'
+import { erasedAnswer } from '../erased-answer.ts'
 import { erasureRecord, joinedText, textOf } from '../log-records.ts'
 import { anonymousOf, type WholeRow } from './codec.ts'
 import type { Db } from './connection.ts'
@@ -16,7 +17,8 @@ const answersSlice = 5_000
 interface FoundAnswer {
   /** Module, method, path and key. */
   readonly key: readonly string[]
-  readonly named: boolean
+  /** Absent where it does not contain the id. */
+  readonly body: string | null
   /** The last one of a full page. */
   readonly last: boolean
 }
@@ -118,24 +120,33 @@ export function createErasures({
 
   /** Takes the recipient out of stored answers, page by page beside the writing connection: a tenant may have millions. */
   async function renameInAnswers(tenant: string, recipient: string, name: string): Promise<void> {
-    const [from, to] = [JSON.stringify(recipient), JSON.stringify(name)]
+    const answerOf = '(tenant, module, method, path, key) = ($1, $2, $3, $4, $5)'
+    /** Writes what it has read only: another recipient of the same batch may be erased meanwhile. */
+    async function renameInAnswer(key: readonly string[], body: string): Promise<void> {
+      for (let read: string | undefined = body; read !== undefined; ) {
+        const erased = erasedAnswer(read, recipient, name)
+        if (erased === read) return
+        const written = await db.query(
+          `UPDATE answer SET body = $6 WHERE ${answerOf} AND body = $7 RETURNING status`,
+          [...key, erased, read],
+        )
+        if (written.length > 0) return
+        const [now] = await db.query<{ body: string }>(`SELECT body FROM answer WHERE ${answerOf}`, key)
+        read = now?.body
+      }
+    }
     // A range of the primary key: an equal tenant would be planned to sort all answers of that tenant for each page.
     for (let last: readonly string[] | undefined = ['', '', '', '']; last !== undefined; ) {
       const found: readonly FoundAnswer[] = await db.query<FoundAnswer>(
-        `SELECT ARRAY[module, method, path, key] AS key, named, nth = $7 AS last FROM (
-            SELECT module, method, path, key, position($6 IN body) > 0 AS named, row_number() OVER () AS nth FROM (
+        `SELECT ARRAY[module, method, path, key] AS key, body, nth = $7 AS last FROM (
+            SELECT module, method, path, key, CASE WHEN position($6 IN body) > 0 THEN body END AS body,
+                row_number() OVER () AS nth FROM (
               SELECT * FROM answer WHERE (tenant, module, method, path, key) > ($1, $2, $3, $4, $5) AND tenant <= $1
                 ORDER BY tenant, module, method, path, key LIMIT $7) page) p
-          WHERE named OR nth = $7`,
-        [tenant, ...last, from, answersSlice],
+          WHERE body IS NOT NULL OR nth = $7`,
+        [tenant, ...last, JSON.stringify(recipient), answersSlice],
       )
-      for (const { key, named } of found)
-        if (named)
-          await db.query(
-            `UPDATE answer SET body = replace(body, $6, $7)
-              WHERE tenant = $1 AND module = $2 AND method = $3 AND path = $4 AND key = $5`,
-            [tenant, ...key, from, to],
-          )
+      for (const { key, body } of found) if (body !== null) await renameInAnswer([tenant, ...key], body)
       last = found.find((each) => each.last)?.key
     }
   }

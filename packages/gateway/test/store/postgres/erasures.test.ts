@@ -5,7 +5,7 @@ import { needs } from '../../../../../scripts/services/needs.ts'
 import { createSystemClock } from '../../../src/adapters/clock.ts'
 import { someJob, someNotification } from '../../../src/conformance/store/sample.ts'
 import { must } from '../../../src/conformance/store/suite.ts'
-import { pseudonymPrefix, type Store } from '../../../src/ports.ts'
+import { pseudonymPrefix, type Store, type StoredAnswer } from '../../../src/ports.ts'
 import { ask, dropSchemas, joinAt, schemaUrl } from './database.ts'
 
 const message = { channel: 'email', category: 'news', priority: 'normal' } as const
@@ -38,6 +38,32 @@ describe('two processes that erase', needs('postgres'), () => {
         recipients.filter(({ id }) => !id.startsWith(pseudonymPrefix)),
         [],
       )
+    }))
+
+  test('take all their recipients out of one answer', () =>
+    two('answer', async (a, b) => {
+      const results = people.map(({ id, email }) => ({
+        recipient: id,
+        code: 'INVALID_REQUEST',
+        detail: email,
+      }))
+      const answer: StoredAnswer = {
+        ...{ tenant: 'acme', module: 'shop', method: 'POST', path: '/batch', key: 'k', requestHash: 'h' },
+        ...{ status: 202, body: JSON.stringify({ results }), createdAt: 1 },
+      }
+      await must(a, { answer })
+      await Promise.all(
+        people.map(async ({ id }, n) => {
+          const store = n % 2 === 0 ? a : b
+          await store.beginErasure('acme', id)
+          assert.deepEqual(await store.erase('acme', id), { done: true })
+        }),
+      )
+      const kept = JSON.parse((await a.answer(answer))!.body)
+      for (const { recipient, detail } of kept.results) {
+        assert.ok(recipient.startsWith(pseudonymPrefix), recipient)
+        assert.equal(detail, 'erased')
+      }
     }))
 
   test('refuse a step of a batch that was read before one of its recipients was erased', () =>

@@ -4,6 +4,7 @@
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { AnswerKey, StoredAnswer } from '../../../ports.ts'
+import { erasedAnswer } from '../../erased-answer.ts'
 import type { ShortAnswer } from '../codec/change-log.ts'
 import { checksum, checksumOf, damageIn, isSound, unsoundSumOf } from '../codec/checksum.ts'
 import type { HashKey } from '../indexes/hash.ts'
@@ -88,7 +89,6 @@ export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
     },
     rename({ tenant, recipient, pseudonym, after, max }) {
       const rows = following.all(after, max)
-      const name = JSON.stringify(recipient)
       for (const { seq, body, sum } of rows) {
         if (!isSound(body as string, sum)) {
           // An unreadable answer is emptied: it cannot be told for certain whose name is in it.
@@ -96,8 +96,10 @@ export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
           continue
         }
         const stored = JSON.parse(body as string) as StoredAnswer
-        if (stored.tenant !== tenant || !stored.body.includes(name)) continue
-        const text = JSON.stringify({ ...stored, body: renamedIn(stored.body, recipient, pseudonym) })
+        if (stored.tenant !== tenant) continue
+        const erased = erasedAnswer(stored.body, recipient, pseudonym)
+        if (erased === stored.body) continue
+        const text = JSON.stringify({ ...stored, body: erased })
         update.run(text, checksumOf(text), seq!)
       }
       return rows.length < max ? undefined : (rows.at(-1)!.seq as number)
@@ -135,17 +137,4 @@ function isSame(a: AnswerKey, b: AnswerKey): boolean {
     a.method === b.method &&
     a.path === b.path
   )
-}
-
-/**
- * Renames a recipient in a batch's answer: in its results a recipient is an id. A result without a notification has
- * an error, which may contain an address.
- */
-function renamedIn(body: string, recipient: string, renamed: string): string {
-  const answer = JSON.parse(body) as { readonly results?: readonly { readonly recipient: string }[] }
-  const results = answer.results?.map((each) => {
-    if (each.recipient !== recipient) return each
-    return { ...each, recipient: renamed, ...('detail' in each ? { detail: 'erased' } : {}) }
-  })
-  return JSON.stringify(results === undefined ? answer : { ...answer, results })
 }
