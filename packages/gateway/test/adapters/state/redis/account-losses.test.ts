@@ -43,7 +43,7 @@ for (const engine of engines)
         await rig.pass(500)
         assert.ok(caller.isBroken && judge.isBroken)
       }
-      return { rig, judge, caller, isFree, begin, fail }
+      return { rig, join, judge, caller, isFree, begin, fail }
     }
 
     it('is made anew at once where its token lapsed, for the process was late', async () => {
@@ -58,6 +58,26 @@ for (const engine of engines)
         assert.ok(waited < 500, 'the mark of the probe stays, though nobody makes it')
         await rig.pass(1)
       }
+    })
+
+    it('is not waited for by a process that reads from an older record that the breaker is open', async () => {
+      const { rig, join, caller, isFree, begin, fail } = open()
+      await fail()
+      const record = caller.record(rig.now())
+      assert.ok(record.breaker !== undefined)
+      const probe = await begin()
+      caller.judge(rig.now(), { outcome: 'delivered' }, 1, probe.probe)
+      caller.end(probe.takenAt)
+      await rig.pass(500)
+      const started = join()
+      await rig.pass(500)
+      started.restore(record)
+      assert.ok(started.isBroken && !caller.isBroken)
+      for (let waited = 0; !isFree(started); waited += 1) {
+        assert.ok(waited < 1_000, 'it takes the breaker for open as long as no judge speaks')
+        await rig.pass(1)
+      }
+      assert.ok(!started.isBroken && !caller.isBroken)
     })
 
     it('stays the only one where the state is lost while it is under way', async () => {
