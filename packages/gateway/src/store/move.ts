@@ -10,6 +10,7 @@ import type { LogRecord } from '../ports/delivery-log.ts'
 import type { FeedbackEvent, SentRecord, WaitingReport } from '../ports/feedback.ts'
 import type { IntakePosition, PoisonRecord } from '../ports/intake.ts'
 import type { AccountRecord, HoldRecord, JobWork, StoredAnswer, TimeLine } from '../ports.ts'
+import { storedJson } from './stored-json.ts'
 
 /** A record that could not be accepted, its bytes in base64. */
 type MovedPoison = Omit<PoisonRecord, 'bytes'> & { readonly bytes: string }
@@ -140,10 +141,10 @@ async function summaryOf(
 
 const hashOf = (text: string): bigint => BigInt(`0x${hash('sha256', text, 'hex').slice(0, 32)}`)
 
-/** The JSON of a value with the fields in the order of their names. */
+/** The JSON of a value as it is stored, with the fields in the order of their names. */
 function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'
+  if (typeof value !== 'object' || value === null) return storedJson(value) ?? 'null'
   const fields = Object.entries(value)
     .filter(([, of]) => of !== undefined)
     .sort(([a], [b]) => (a < b ? -1 : 1))

@@ -315,6 +315,28 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
     assert.ok(left.every(({ status, unserved }) => status === 'scheduled' && unserved === undefined))
   })
 
+  test('reads, lists and moves on a notification whose detail holds NUL or half of a character', async (store) => {
+    for (const words of ['a\0b', '\ud83d', '\\ud83d \udc4b']) {
+      const row = someNotification()
+      await must(store, { accept: [row] })
+      const at = epoch + 1
+      const path = [
+        { at, status: 'sending' },
+        { at, status: 'queued', detail: words },
+      ] as const
+      const again = advance(row, path)
+      await must(store, { moves: [again] })
+      await must(store, { moves: [settled(again.after, epoch + 10)] })
+      const found = await store.notification('acme', row.id)
+      assert.equal(found?.status, 'delivered')
+      const plain = (text = '') => text.replaceAll('\0', '\u{fffd}').toWellFormed()
+      assert.equal(plain(found.timeline[3]?.detail), plain(words))
+      assert.equal((await store.list({ tenant: 'acme', limit: 1, ids: [row.id] })).items.length, 1)
+      const of = { tenant: 'acme', recipient: 'user-1', since: epoch - 1_000, limit: 100 }
+      assert.ok((await store.counted(of)).items.some(({ id }) => id === row.id))
+    }
+  })
+
   if (capabilities.durable) {
     test('has all rows after it was closed and opened', async (store, context) => {
       const notification = someNotification()

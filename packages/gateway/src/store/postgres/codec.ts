@@ -8,6 +8,7 @@ import { isFinal, pendingBytesOf, pendingOf, revisionOf } from '../../model.ts'
 import type { Change, JobWork, JobWrite } from '../../ports.ts'
 import { logTextOf } from '../log-records.ts'
 import { isCountedApart, statusCodes, statusOf, throttledFlag } from '../status-codes.ts'
+import { storedJson } from '../stored-json.ts'
 import { waitsOf } from './backlog.ts'
 import type { PseudonymOf } from './pseudonyms.ts'
 
@@ -180,14 +181,14 @@ function acceptedRow(notification: Notification): KeptRow {
     created_at: createdAt,
     bytes,
   }
-  return { row, texts: [JSON.stringify(bodyOf(notification)), JSON.stringify(stateOf(notification))] }
+  return { row, texts: [storedJson(bodyOf(notification)), storedJson(stateOf(notification))] }
 }
 
 /** A notification that ends with the decision it had before is written without it: the record has it. */
 function movedRow({ before, after }: Move): KeptRow {
   const { decision, ...state } = stateOf(after)
   const isKnown = isFinal(after.status) && decision === before.decision
-  return { row: movedColumns(after), texts: [JSON.stringify(isKnown ? state : { decision, ...state })] }
+  return { row: movedColumns(after), texts: [storedJson(isKnown ? state : { decision, ...state })] }
 }
 
 /** The version that a move was computed from. */
@@ -370,7 +371,7 @@ export function encodeGroup(changes: readonly EncodedChange[]): EncodedGroup {
   ]
   const rest = Object.fromEntries(kinds.map((kind) => [kind, placed(({ rest }) => rest[kind] ?? [])]))
   const hasRest = Object.values(rest).some((rows) => rows !== undefined)
-  const json = JSON.stringify({
+  const json = storedJson({
     accept: kept(({ accept }) => accept),
     ids: placed(({ ids }) => ids),
     moves: kept(({ moves }) => moves),
