@@ -11,6 +11,11 @@ const connectMs = 5_000
 /** The server ends a statement after this time, ms; what waits for a lock ends earlier. */
 export const statementMs = 5_000
 export const lockMs = 2_000
+/**
+ * The server ends a connection whose answer was not read for so long, ms: it waits for the reader within the transaction, and
+ * no other time-out ends that. A process that was stopped reads nothing, and its machine still answers keepalives.
+ */
+const unreadMs = 5_000
 /** A statement that is not answered by then is lost with its connection, ms: the server ends it before. */
 const answerMs = 8_000
 
@@ -70,7 +75,8 @@ const settingsOf = ({ schema }: PostgresAddress): string => `
   SET client_min_messages = warning; SET jit = off;
   SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
   SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
-  SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3`
+  SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3;
+  SET tcp_user_timeout = ${unreadMs}`
 
 function statementOf(
   text: string,

@@ -139,6 +139,29 @@ describe('the processes of a fleet on PostgreSQL', needs('postgres'), () => {
     })
   })
 
+  test('takes over from a process that was stopped in the middle of a large answer', async (t) => {
+    const join = joining(t)
+    const url = schemaUrl('large')
+    let deaths = 0
+    const survivor = await join(url)
+    survivor.members.onDeath(() => {
+      deaths += 1
+    })
+    // More than the buffers of two sockets hold.
+    const content = { text: 'x'.repeat(200_000) }
+    for (let each = 0; each < 150; each += 1)
+      await survivor.store.commit({ accept: [someNotification({ status: 'scheduled', dueAt: 1, content })] })
+    const proxy = await proxyTo(t, url)
+    const mortal = await join(proxy.url)
+    proxy.freezeBehind('claim_due')
+    const claim = assert.rejects(mortal.store.claimDue(clock.now(), 500))
+    // The server waits for a reader in the transaction of the claim, whose locks nobody gets meanwhile.
+    await until(() => deaths > 0, 15_000)
+    assert.equal((await survivor.store.claimDue(clock.now(), 500)).length, 150)
+    proxy.thaw()
+    await claim
+  })
+
   test('tells which channels the others serve that are alive; one of an earlier version may serve any', async (t) => {
     const join = joining(t)
     const url = schemaUrl('channels')

@@ -16,6 +16,8 @@ export interface LossyProxy {
   /** Passes nothing more in either direction, as for a process that was stopped, until `thaw`. */
   freeze(): void
   thaw(): void
+  /** Passes the next statement on that has this text, and then freezes: for a process that was stopped before its answer. */
+  freezeBehind(text: string): void
   /** Passes nothing more over the next connection that asks for this text, as a network that has forgotten it. */
   forgetAt(text: string): void
   /** Passes each answer on so much later, ms. */
@@ -29,6 +31,9 @@ export async function startProxy(url: string): Promise<LossyProxy> {
   let target = new URL(url)
   let losing: string | undefined
   let forgetting: string | undefined
+  let freezing: string | undefined
+  /** Ends of connections that the other side has not heard of. */
+  const untold: (() => void)[] = []
   let isFrozen = false
   let answerDelayMs = 0
   const lost = new Map<string, number>()
@@ -42,8 +47,13 @@ export async function startProxy(url: string): Promise<LossyProxy> {
       socket.on('error', () => {})
       socket.on('close', () => {
         sockets.delete(socket)
-        client.destroy()
-        behind.destroy()
+        const end = (): void => {
+          client.destroy()
+          behind.destroy()
+        }
+        // Nor does the end of a connection pass.
+        if (isFrozen) untold.push(end)
+        else end()
       })
     }
     client.on('data', (bytes) => {
@@ -58,6 +68,9 @@ export async function startProxy(url: string): Promise<LossyProxy> {
         isLost = true
       }
       behind.write(bytes)
+      if (freezing === undefined || !bytes.includes(freezing)) return
+      freezing = undefined
+      freeze()
     })
     behind.on('data', (bytes) => {
       // The answer has come, so the statement is done.
@@ -73,6 +86,10 @@ export async function startProxy(url: string): Promise<LossyProxy> {
   const cutAll = (): void => {
     for (const socket of sockets) socket.destroy()
   }
+  function freeze(): void {
+    isFrozen = true
+    for (const socket of sockets) socket.pause()
+  }
   return {
     url: through.href,
     loseAnswerOf(text) {
@@ -80,13 +97,14 @@ export async function startProxy(url: string): Promise<LossyProxy> {
     },
     lost,
     cutAll,
-    freeze() {
-      isFrozen = true
-      for (const socket of sockets) socket.pause()
+    freeze,
+    freezeBehind(text) {
+      freezing = text
     },
     thaw() {
       isFrozen = false
       for (const socket of sockets) socket.resume()
+      for (const end of untold.splice(0)) end()
     },
     forgetAt(text) {
       forgetting = text
