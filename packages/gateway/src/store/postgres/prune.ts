@@ -5,6 +5,15 @@ import type { Writer } from './writer.ts'
 
 /** Rows that are removed in one transaction. */
 const pruneSlice = 500
+/** Contents that one statement looks at: some 10 ms. */
+const contentSlice = 2_000
+
+/** Removes what nothing names any more from a page of contents, and answers its last one; null at the end. */
+const pruneContents = `WITH page AS MATERIALIZED (SELECT id FROM content WHERE id > $1 ORDER BY id LIMIT $2),
+  gone AS (DELETE FROM content WHERE id = ANY(ARRAY(SELECT id FROM page p
+    WHERE NOT EXISTS (SELECT FROM notification n WHERE n.shared = p.id)
+      AND NOT EXISTS (SELECT FROM job j WHERE j.shared = p.id AND j.status = 'running'))))
+  SELECT CASE WHEN count(*) = $2 THEN max(id) END AS last FROM page`
 
 export async function prune(
   { writer, member }: { readonly writer: Writer; readonly member: string },
@@ -49,12 +58,14 @@ export async function prune(
       AND NOT EXISTS (SELECT FROM notification n WHERE n.job = j.id) LIMIT $2)) RETURNING id`,
     [before.notifications],
   )
-  await untilFew(
-    `DELETE FROM content WHERE id = ANY(ARRAY(SELECT id FROM content c
-      WHERE NOT EXISTS (SELECT FROM notification n WHERE n.shared = c.id)
-        AND NOT EXISTS (SELECT FROM job j WHERE j.shared = c.id AND j.status = 'running') LIMIT $1)) RETURNING id`,
-    [],
-  )
+  // All contents are looked at, and nearly all of them stay: in one statement the commits behind it would wait for that, and
+  // with a million of them it would end in its time-out each time.
+  for (let after: string | null = ''; after !== null; ) {
+    const [page]: readonly { last: string | null }[] = await writer.task(({ query }) =>
+      query<{ last: string | null }>(pruneContents, [after, contentSlice]),
+    )
+    after = page!.last
+  }
   // Ids are in the order of acceptance.
   const [oldest] = await writer.task(({ query }) =>
     query<{ at: number }>('SELECT created_at AS at FROM notification ORDER BY id LIMIT 1', []),
