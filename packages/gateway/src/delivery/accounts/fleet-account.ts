@@ -23,6 +23,8 @@ type PoolRounds = FleetRounds<FleetAccount>
 
 export class FleetAccount implements AccountState {
   inFlight = 0
+  /** Calls under way and tokens in hand of all processes, as they were heard last. */
+  busy = 0
   readonly options: AccountOptions
   readonly windows: readonly Window[]
   /** Its place in the roster. */
@@ -68,13 +70,9 @@ export class FleetAccount implements AccountState {
     this.windows = options.windows.map((window) => ({ ...window, windowMs: window.windowMs + marginMs }))
     this.#core = new PooledAccount(options, { ...policy, keep: undefined })
     const { slotMs } = rounds
+    const shortestMs = this.windows[narrowestOf(this.windows)]?.windowMs
     this.#pause = new AskPause(slotMs)
-    this.#tokens = new FleetTokens({
-      slotMs,
-      marginMs,
-      shortestMs: this.windows[narrowestOf(this.windows)]?.windowMs,
-      isTold: policy.isTold === true,
-    })
+    this.#tokens = new FleetTokens({ slotMs, marginMs, shortestMs, isTold: policy.isTold === true })
     this.#concurrency = options.concurrencyMax
     const keep = policy.keep && (() => policy.keep!(this))
     this.long = FleetLongUse.of(options.windows, { slotMs, marginMs, keep })
@@ -302,6 +300,7 @@ export class FleetAccount implements AccountState {
   hearGrant(now: number, ask: SlotAsk, grant: SlotGrant, slot: number, until: number): void {
     this.#tokens.told(slot, until)
     this.#told += grant.tokens
+    this.busy = grant.busy
     if (ask.want === 0) return
     const isCritical = this.#wantsCritical && this.#criticalUntil > now
     this.#wantsCritical = false

@@ -165,7 +165,8 @@ class FleetPool implements FleetRounds<FleetAccount> {
   }
 
   report(account: FleetAccount, at: number, result: SendResult, tookMs: number, probe: boolean): void {
-    this.#results.add([account.account.id, at, Math.round(tookMs), probe ? 1 : 0, judgedPartOf(result)])
+    const { busy, account: of } = account
+    this.#results.add([of.id, at, Math.round(tookMs), probe ? 1 : 0, judgedPartOf(result), busy])
     if (probe) this.#probedAt = at
     if (result.outcome === 'delivered' && !probe) this.#arm()
     else this.#askSoon()
@@ -334,16 +335,14 @@ class FleetPool implements FleetRounds<FleetAccount> {
     this.#lastVerdict = answer.lastVerdict
     for (const verdict of answer.verdicts) this.#accounts[verdict.account]?.hearVerdict(now, verdict)
     let granted = 0
-    const busy = new Map<number, number>()
     for (const [index, { account, ask }] of asks.entries()) {
       const grant = answer.grants[index]!
       granted += grant.tokens
-      busy.set(account.index, grant.busy)
       account.hearGrant(now, ask, grant, answer.slot, until)
       if (account.isOpen) this.#telling.add(account)
     }
     this.#granted = granted
-    this.#hearResults(answer, busy)
+    this.#hearResults(answer)
     for (const account of this.#accounts)
       if (answer.uses.length > 0) account.uses = usesOf(account, this.#rosterOf(), answer.uses)
     for (const long of answer.long) {
@@ -354,14 +353,13 @@ class FleetPool implements FleetRounds<FleetAccount> {
     if (this.#accounts.some(({ long }) => long?.toCover !== undefined)) this.#isUrgent = true
   }
 
-  #hearResults({ results, lastResults }: SlotAnswer, busy: ReadonlyMap<number, number>): void {
+  #hearResults({ results, lastResults }: SlotAnswer): void {
     this.#lastResults = lastResults
     for (const batch of results)
-      for (const [id, at, tookMs, probe, result] of this.#results.hear(batch)) {
+      for (const [id, at, tookMs, probe, result, busy = 0] of this.#results.hear(batch)) {
         const account = this.#byId.get(id)
         if (account === undefined) continue
-        const calls = busy.get(account.index) ?? 0
-        if (!account.hearResult(at, result, tookMs, probe === 1, calls) || !this.isJudge(account)) continue
+        if (!account.hearResult(at, result, tookMs, probe === 1, busy) || !this.isJudge(account)) continue
         account.isJudged = true
         this.#isUrgent = true
       }

@@ -1,13 +1,18 @@
 /** Results of calls as they are told to all processes: each is heard once, also where it was told twice. Pure. */
 import type { SendResult } from '../../ports.ts'
 
-/** The result of a call as it is told to all processes, with the id of its account. */
+/**
+ * The result of a call as it is told to all processes, with the id of its account, and the calls under way there of all
+ * processes, as whoever has made the call knows them: a judge without calls of its own knows none. Processes of an earlier
+ * version do not tell them.
+ */
 export type Reported = readonly [
   account: string,
   at: number,
   tookMs: number,
   probe: 0 | 1,
   result: SendResult,
+  busy?: number,
 ]
 
 /** Results that wait to be told, at most: those of calls while the shared state is away. */

@@ -2,6 +2,7 @@
 import { after } from 'node:test'
 import { createRedisAccountSlots } from '../../../../src/adapters/state/redis/redis-account-slots.ts'
 import type { AccountTerms } from '../../../../src/conformance/accounts.ts'
+import type { AccountPolicy } from '../../../../src/delivery/accounts/account.ts'
 import { defaultBreakerPolicy } from '../../../../src/delivery/accounts/breaker.ts'
 import { createFleetAccounts, type FleetAccounts } from '../../../../src/delivery/accounts/fleet-accounts.ts'
 import type { AccountState } from '../../../../src/ports/accounts.ts'
@@ -12,7 +13,10 @@ import { type Engine, newPrefix, openAdmin, openRedis } from './open.ts'
 class LostByTest extends Error {}
 
 /** Time stands while a question is under way. */
-export function openAccountRig(engine: Engine, { windows, concurrencyMax, breaker }: AccountTerms) {
+export function openAccountRig(
+  engine: Engine,
+  { windows, concurrencyMax, breaker, adaptive }: AccountTerms & Partial<Pick<AccountPolicy, 'adaptive'>>,
+) {
   const clock = createVirtualClock(1_000_000)
   const prefix = newPrefix()
   const asking = new Set<Promise<unknown>>()
@@ -103,7 +107,7 @@ export function openAccountRig(engine: Engine, { windows, concurrencyMax, breake
         {
           marginMs: 0,
           breaker: { ...defaultBreakerPolicy, ...breaker, of: 1_000 },
-          adaptive: undefined,
+          adaptive,
           keep,
         },
       )
