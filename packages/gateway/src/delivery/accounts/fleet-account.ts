@@ -104,8 +104,7 @@ export class FleetAccount implements AccountState {
   }
 
   freeAt(now: number, kept: number): number | undefined {
-    if (this.inFlight >= (kept === 0 ? this.concurrency : placesOf(this.concurrency, 1, kept)))
-      return undefined
+    if (this.inFlight >= placesOf(this.concurrency, 1, kept)) return undefined
     const from = Math.max(this.waitsUntil, this.#notBefore)
     if (from > now) return from
     if (kept > 0) this.#criticalUntil = now + keptForCriticalMs
@@ -252,7 +251,6 @@ export class FleetAccount implements AccountState {
     const changes: AccountChange[] = []
     if (blockedUntil > Math.max(now, this.blockedUntil)) {
       this.blockedUntil = blockedUntil
-      this.#core.restore({ blockedUntil: Math.max(blockedUntil, this.#core.blockedUntil) })
       changes.push({ kind: 'blocked', until: blockedUntil, retryAfter: { ms: blockedUntil - now } })
     }
     if (openUntil !== this.#openUntil) {
@@ -268,6 +266,11 @@ export class FleetAccount implements AccountState {
     this.#pause.end()
     this.#listener?.verdicts(now, changes)
     this.#listener?.tokens()
+  }
+
+  /** Follows the blocks that it was told of, behind the results: from a 429 of a block that is known nothing is learned. */
+  followBlock(): void {
+    if (this.blockedUntil > this.#core.blockedUntil) this.#core.restore({ blockedUntil: this.blockedUntil })
   }
 
   // ---- rounds
@@ -307,9 +310,7 @@ export class FleetAccount implements AccountState {
     this.#lacksCalls = grant.shortage === 'concurrency'
     this.#pause.heard(now, grant, ask.kept, slot, until)
     if (grant.tokens === 0) return
-    const before = this.#tokens.inHand
-    this.#tokens.give(grant, slot, until, isCritical, now)
-    this.#rounds.held(this.#tokens.inHand - before, 0)
+    this.#rounds.held(this.#tokens.give(grant, slot, until, isCritical, now), 0)
     const isGood = !this.isOut(now) || (grant.isProbe && this.waitsUntil <= now)
     if (!this.#tokens.has(now, true) || !isGood) {
       this.#void()

@@ -343,6 +343,7 @@ class FleetPool implements FleetRounds<FleetAccount> {
     }
     this.#granted = granted
     this.#hearResults(answer)
+    for (const verdict of answer.verdicts) this.#accounts[verdict.account]?.followBlock()
     for (const account of this.#accounts)
       if (answer.uses.length > 0) account.uses = usesOf(account, this.#rosterOf(), answer.uses)
     for (const long of answer.long) {

@@ -96,8 +96,16 @@ export class FleetTokens {
   /**
    * Puts granted tokens in hand. An answer may come late in its slot or behind it, where all cores are busy: then a call whose
    * writing is told may begin as long as a slot later, for one that is not written counts in the next slot in any case.
+   * Returns how many more are in hand.
    */
-  give({ tokens, isProbe }: SlotGrant, slot: number, until: number, isCritical: boolean, now: number): void {
+  give(
+    { tokens, isProbe }: SlotGrant,
+    slot: number,
+    until: number,
+    isCritical: boolean,
+    now: number,
+  ): number {
+    const before = this.inHand
     if (slot !== this.#slot) this.drop()
     this.#slot = slot
     this.#until = until
@@ -106,6 +114,7 @@ export class FleetTokens {
     this.#isProbe = isProbe && tokens > 0
     if (isCritical) this.#critical += tokens
     else this.#count += tokens
+    return this.inHand - before
   }
 
   /** Gives all tokens in hand back; returns how many there were. */

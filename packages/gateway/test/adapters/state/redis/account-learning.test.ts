@@ -1,6 +1,7 @@
-/** Several processes learn from each other of an account: how many calls it bears at once. */
+/** Several processes learn from each other of an account: its true rate, and how many calls it bears at once. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { parseWindow, type Window } from '@sluice/limits'
 import { needs } from '../../../../../../scripts/services/needs.ts'
 import type { AccountState } from '../../../../src/ports/accounts.ts'
 import { openAccountRig } from './account-rig.ts'
@@ -9,9 +10,9 @@ import { engines } from './open.ts'
 for (const engine of engines)
   describe(`an account on ${engine}`, needs(engine), () => {
     /** A judge that makes no calls, and a caller. */
-    function open(concurrencyMax: number) {
+    function open(windows: readonly Window[], concurrencyMax: number) {
       const rig = openAccountRig(engine, {
-        windows: [],
+        windows,
         concurrencyMax,
         breaker: { inARow: 3, coolDownMs: 1_000 },
         adaptive: { min: 1, slowdown: 2 },
@@ -43,8 +44,19 @@ for (const engine of engines)
       return { rig, caller, calls }
     }
 
+    it('has a lower rate behind a 429, also where another process than the judge has got it', async () => {
+      const { rig, caller, calls } = open([parseWindow('100/s')], 1_000)
+      await rig.pass(2_000)
+      const before = await calls(2_000, 1)
+      caller.judge(rig.now(), { outcome: 'rate_limited', detail: '429', retryAfter: '2' }, 1, false)
+      await rig.pass(2_000)
+      assert.ok(!caller.isOut(rig.now()))
+      const behind = await calls(2_000, 1)
+      assert.ok(before > 180 && behind < 170, `${behind} behind a 429, ${before} before`)
+    })
+
     it('has fewer calls at once while it is slow, in proportion to those that it had, whoever judges', async () => {
-      const { caller, rig, calls } = open(64)
+      const { caller, rig, calls } = open([], 64)
       await rig.pass(2_000)
       await calls(4_000, 20, 60)
       for (let second = 0; caller.concurrency === 64; second += 1) {
