@@ -109,8 +109,9 @@ export interface SlotGrant {
   readonly busy: number
 }
 
-export interface HeardVerdict
-  extends Pick<SlotVerdict, 'account' | 'openUntil' | 'coolDownMs' | 'concurrency'> {
+export interface HeardVerdict extends Pick<SlotVerdict, 'account' | 'openUntil' | 'coolDownMs'> {
+  /** As in the verdict of the judge; undefined where none has spoken since the birth of the state. */
+  readonly concurrency: number | undefined
   readonly blockedUntil: number
   /** The end of the mark of a probe. */
   readonly probedUntil: number

@@ -16,7 +16,7 @@ import { AdaptiveConcurrency } from './adaptive-concurrency.ts'
 import { Breaker, type BreakerPolicy } from './breaker.ts'
 import { type CountedLease, lateMsMax } from './counted-lease.ts'
 import { LearnedRate } from './learned-rate.ts'
-import { createRollingRate, placesOf, type RollingRate } from './rate.ts'
+import { createRollingRate, narrowestOf, placesOf, type RollingRate } from './rate.ts'
 import { SlicedCount } from './sliced-count.ts'
 import { Way } from './way.ts'
 import { shortMs, WriteAheadUsage } from './write-ahead-usage.ts'
@@ -101,7 +101,7 @@ export class PooledAccount implements AccountState {
     this.#use =
       long.length === 0 || policy.keep === undefined ? undefined : new WriteAheadUsage(long, this.#marginMs)
     this.#recentCalls = windows.length === 0 ? new SlicedCount(secondMs, 4) : undefined
-    const narrowest = narrowestOf(windows)
+    const narrowest = windows[narrowestOf(windows)]
     this.ratePerSecond = narrowest && (narrowest.max / narrowest.windowMs) * secondMs
     this.#pacing = narrowest && new Pacing(narrowest, this.#marginMs)
     this.breaker = new Breaker(policy.breaker)
@@ -118,6 +118,11 @@ export class PooledAccount implements AccountState {
 
   get concurrency(): number {
     return this.#concurrency?.limit ?? this.options.concurrencyMax
+  }
+
+  /** Goes on from the concurrency that another process has found. */
+  resize(concurrency: number): void {
+    this.#concurrency?.resize(concurrency)
   }
 
   freeAt(now: number, kept: number, shared: boolean): number | undefined {
@@ -389,11 +394,4 @@ export class PooledAccount implements AccountState {
     this.#use?.restore(use)
     for (const [at, count] of use.calls) for (let call = 0; call < count; call += 1) this.#rate.take(at)
   }
-}
-
-function narrowestOf(windows: readonly Window[]): Window | undefined {
-  return windows.reduce<Window | undefined>(
-    (least, window) => (least === undefined || window.windowMs < least.windowMs ? window : least),
-    undefined,
-  )
 }

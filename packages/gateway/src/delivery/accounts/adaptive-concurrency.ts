@@ -58,6 +58,11 @@ export class AdaptiveConcurrency {
     return this.#limit
   }
 
+  /** Goes on from another limit, within its own bounds. */
+  resize(limit: number): void {
+    this.#limit = Math.min(this.#policy.max, Math.max(this.#policy.min, limit))
+  }
+
   /** Records the latency of a call and the calls in flight; true if the limit changed. */
   sample(now: number, tookMs: number, inFlight: number): boolean {
     this.#periodFrom ??= now

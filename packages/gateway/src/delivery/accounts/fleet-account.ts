@@ -260,7 +260,7 @@ export class FleetAccount implements AccountState {
     this.#probedUntil = probedUntil
     followVerdict(this.#core, now, verdict)
     const before = this.concurrency
-    this.#concurrency = concurrency === 0 ? this.options.concurrencyMax : concurrency
+    if (concurrency !== undefined) this.#concurrency = concurrency || this.options.concurrencyMax
     if (this.concurrency !== before) changes.push({ kind: 'resized', concurrency: this.concurrency })
     if (this.isOut(now) && !this.#tokens.isProbe) this.#void()
     this.#pause.end()

@@ -28,13 +28,14 @@ export function followResult(
   return changes.length > 0
 }
 
-/** Brings the breaker to what the judge has told. */
+/** Brings the breaker and the concurrency to what the judge has told: the next judge goes on from there. */
 export function followVerdict(
   judged: PooledAccount,
   now: number,
-  { openUntil, coolDownMs }: HeardVerdict,
+  { openUntil, coolDownMs, concurrency }: HeardVerdict,
 ): void {
-  const { breaker } = judged
+  const { breaker, options } = judged
+  if (concurrency !== undefined) judged.resize(concurrency || options.concurrencyMax)
   if (openUntil === 0 && judged.isBroken) breaker.end(now, true, false)
   if (openUntil > 0 && (!judged.isBroken || breaker.openUntil !== openUntil))
     breaker.restore({ openUntil, coolDownMs })

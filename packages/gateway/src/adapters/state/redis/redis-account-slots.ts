@@ -122,7 +122,8 @@ function read(written: Written, grants: readonly number[], slotMs: number): Slot
         blockedUntil,
         openUntil,
         probedUntil,
-        concurrency,
+        // A block alone has no detail.
+        concurrency: detail === '' ? undefined : concurrency,
         coolDownMs: Number(detail),
       }),
     ),

@@ -22,7 +22,7 @@ for (const engine of engines)
         state.listen({ tokens: () => {}, verdicts: () => {} })
         return state
       }
-      const [, caller] = [join(), join()]
+      const [judge, caller] = [join(), join()]
       const ends: { readonly takenAt: number; readonly at: number }[] = []
       /** Makes calls that take so long, so many at once; returns how many. */
       async function calls(forMs: number, tookMs: number, atOnce = concurrencyMax): Promise<number> {
@@ -41,7 +41,7 @@ for (const engine of engines)
         }
         return made
       }
-      return { rig, caller, calls }
+      return { rig, join, judge, caller, calls }
     }
 
     it('has a lower rate behind a 429, also where another process than the judge has got it', async () => {
@@ -64,5 +64,23 @@ for (const engine of engines)
         await calls(1_000, 400, 60)
       }
       assert.ok(caller.concurrency >= 30, `${caller.concurrency} at once`)
+    })
+
+    it('has more and more calls at once when it is as fast as before, though a process judges that has just started', async () => {
+      const { caller, judge, rig, join, calls } = open([], 64)
+      await rig.pass(2_000)
+      await calls(4_000, 20, 60)
+      for (let second = 0; caller.concurrency === 64; second += 1) {
+        assert.ok(second < 10, 'it has as many calls at once as before')
+        await calls(1_000, 400, 60)
+      }
+      await calls(7_000, 20, 4)
+      const before = caller.concurrency
+      rig.kill(judge)
+      const started = join()
+      await calls(500, 20, 4)
+      rig.judgeBy(started)
+      await calls(32_000, 20, 4)
+      assert.ok(caller.concurrency === 64, `${caller.concurrency} at once, ${before} half a minute before`)
     })
   })
