@@ -69,6 +69,8 @@ export interface RedisThrottleOptions {
 const never = 2 ** 48 - 1
 /** So many tenants are asked for their next promotion at once, at the start. */
 const tenantsTogether = 64
+/** Between two questions for entries to promote whose answer is missing, ms. */
+const promoteAgainMs = 1_000
 
 export interface RedisThrottle extends ThrottleState {
   /** Hears the newest generation of a tenant's queues on record. Queues of an earlier one are filled anew. */
@@ -81,6 +83,8 @@ export function createRedisThrottle(options: RedisThrottleOptions): RedisThrottl
   const own = randomBytes(6).toString('base64url')
   /** The next promotion of each tenant that has one, as far as this process has heard, with its timer. */
   const promotions = new Map<string, { readonly at: number; readonly disarm: () => void }>()
+  /** Tenants whose last question for entries to promote had no answer: what it took is to be answered again. */
+  const missed = new Set<string>()
   const working = new Set<Promise<void>>()
   let promote: Promote | undefined
   let stopped = false
@@ -131,9 +135,14 @@ export function createRedisThrottle(options: RedisThrottleOptions): RedisThrottl
     value.ask(tenant, operation, payloadOf(tenant, more))
 
   /** Asks for what may let entries move up, and hears when the next one is to be promoted. */
-  async function change(tenant: string, operation: string, rows: readonly unknown[]): Promise<TenantAnswer> {
-    const answer = await ask(tenant, operation, { o: own, r: rows })
-    arm(tenant, Number(answer.rest[1]))
+  async function change(
+    tenant: string,
+    operation: string,
+    rows: readonly unknown[],
+    more: object = {},
+  ): Promise<TenantAnswer> {
+    const answer = await ask(tenant, operation, { o: own, r: rows, ...more })
+    if (!missed.has(tenant)) arm(tenant, Number(answer.rest[1]))
     return answer
   }
 
@@ -146,14 +155,23 @@ export function createRedisThrottle(options: RedisThrottleOptions): RedisThrottl
       promotions.set(tenant, { at, disarm: clock.at(at, () => void promoteDue(tenant)) })
   }
 
+  /** Takes the entries whose place has come before their due time on record, or all whose place has come. */
+  async function takePromoted(tenant: string, all: boolean): Promise<readonly string[]> {
+    try {
+      const { rest } = await change(tenant, 'promoted', [], { a: all ? 1 : 0 })
+      return (rest[0] as readonly Reply[]).map(String)
+    } catch (error) {
+      arm(tenant, clock.now() + promoteAgainMs)
+      missed.add(tenant)
+      throw error
+    }
+  }
+
   /** Promotes the entries whose place has come before their due time on record. */
   function promoteDue(tenant: string): Promise<void> {
     promotions.delete(tenant)
-    const work = change(tenant, 'promoted', [])
-      .then(({ rest }) => {
-        const ids = (rest[0] as readonly Reply[]).map(String)
-        return ids.length > 0 ? promote!(tenant, ids) : undefined
-      })
+    const work = takePromoted(tenant, missed.delete(tenant))
+      .then((ids) => (ids.length > 0 ? promote!(tenant, ids) : undefined))
       .catch((error: unknown) => onError?.('promote notifications in a throttle queue', error))
       .finally(() => working.delete(work))
     working.add(work)

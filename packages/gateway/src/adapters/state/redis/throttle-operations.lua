@@ -166,16 +166,16 @@ local function nextPromotion()
   return nextAt == never and 0 or nextAt
 end
 
-local function takePromoted()
+-- Takes the entries whose place has come before their due time on record, each once; or all whose place has come: some of
+-- them were taken by a question whose answer was lost.
+local function takePromoted(all)
   local ids = {}
   for _, number in ipairs(head.waiting) do
     local module, rank = moduleAt(number), 1
     while rank <= module.ids.length and at(module.places, rank) <= now do
       local id, arrival, place, due, owners = entryAt(module, rank)
-      if place < due then
-        setEntry(module, id, arrival, place, owners)
-        ids[#ids + 1] = id
-      end
+      if place < due then setEntry(module, id, arrival, place, owners) end
+      if place < due or all then ids[#ids + 1] = id end
       rank = rank + 1
     end
   end
@@ -317,7 +317,7 @@ elseif operation == 'take back' then
     end
   end
 elseif operation == 'promoted' then
-  answer = takePromoted()
+  answer = takePromoted(given.a == 1)
 end
 closeUp()
 save()

@@ -3,6 +3,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { parseWindow } from '@sluice/limits'
 import { needs } from '../../../../../../scripts/services/needs.ts'
+import { unavailable } from '../../../../src/adapters/state/redis/redis-answers.ts'
+import type { RedisState } from '../../../../src/adapters/state/redis/redis-state.ts'
 import {
   createRedisThrottle,
   type ThrottleRecord,
@@ -22,9 +24,13 @@ function open(engine: Engine, terms: ThrottleTerms) {
   const prefix = newPrefix()
   const rates = { tenant: terms.tenant, module: terms.module }
   const ratesOf = (tenant: string) => (tenant === 'acme' ? rates : { tenant: [], module: [] })
-  const openState = (own = rates, from: ThrottleRecord = record) =>
+  const openState = (
+    own = rates,
+    from: ThrottleRecord = record,
+    over = (redis: RedisState): RedisState => redis,
+  ) =>
     createRedisThrottle({
-      redis: openRedis(engine, { prefix, clock, isVirtual: true }),
+      redis: over(openRedis(engine, { prefix, clock, isVirtual: true })),
       record: from,
       clock,
       marginMs: terms.marginMs,
@@ -105,6 +111,41 @@ for (const engine of engines)
       await state.takeBack('acme', [{ ...waiting!, place: place! }])
       assert.equal(await state.placeOf('acme', waiting!), place!.at)
     })
+
+    for (const [loss, isWorked] of [
+      ['an answer that is lost', true],
+      ['a question that is not worked', false],
+    ] as const)
+      it(`promotes behind ${loss}: nobody would ask for the entry again`, async () => {
+        const { openState, now, until } = open(engine, {
+          tenant: [parseWindow('2/10s')],
+          module: [],
+          marginMs,
+        })
+        let losses = 0
+        const state = openState(undefined, undefined, (redis) => ({
+          ...redis,
+          async ask(...question) {
+            const isPromotion = question[2][0] === 'promoted'
+            if (isPromotion) losses += 1
+            if (!isPromotion || losses !== 1) return redis.ask(...question)
+            if (isWorked) await redis.ask(...question)
+            throw unavailable('the test', 'lost')
+          },
+        }))
+        const promoted: string[] = []
+        await state.start(async (_, ids) => void promoted.push(...ids))
+        const entries = ['a', 'b', 'c', 'd', 'e'].map((id) => ({ id, module: 'shop' }))
+        const { places } = (await state.pass('acme', entries))!
+        const [, , c, d] = entries
+        await state.leave('acme', [c!, d!])
+        assert.equal(await state.placeOf('acme', entries[4]!), places[2]!.at, 'the last one has moved up')
+        await until(places[2]!.at)
+        await until(now() + 3 * second)
+        await state.stop()
+        assert.ok(losses > 0)
+        assert.deepEqual(promoted, ['e'])
+      })
 
     it('are filled again when the record has a later generation, of a filler that was overtaken', async () => {
       const { state, openState, record } = open(engine, {
