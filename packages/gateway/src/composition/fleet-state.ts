@@ -128,7 +128,7 @@ async function composeState(
     member,
     onError: (error) => onError('count the room of a tenant', error),
   })
-  const { expectThrottle, ...limits } = await composeLimits(
+  const { expectThrottle, noteGone, ...limits } = await composeLimits(
     { redis, records, health, keeper, member },
     { clock, errorsOf },
   )
@@ -151,6 +151,7 @@ async function composeState(
   })
   for (const part of [peers, room, connections]) members.onDeath(part.noteGone)
   members.onDeath(streams.noteGone)
+  members.onDeath(noteGone)
   return {
     ...limits,
     once,

@@ -27,6 +27,8 @@ export interface LimitEngines {
 export interface ComposedLimits extends ServedLimits {
   /** Hears the newest generation of a tenant's throttle queues on record. Queues of an earlier one are filled anew. */
   expectThrottle(tenant: string, generation: number): void
+  /** Hears of processes that have gone: what waits in throttle queues is looked after by the others. */
+  noteGone(members: readonly string[]): void
 }
 
 export async function composeLimits(
@@ -71,6 +73,7 @@ export async function composeLimits(
       await redis.ask(onceScript, { subject: `k/ready/${member}`, name: '' }, ['begin', member, '', '1000'])
     },
     expectThrottle: (tenant, generation) => throttle?.expect(tenant, generation),
+    noteGone: (members) => throttle?.noteGone(members),
     async close() {
       await keeper?.stop()
       redis.close()

@@ -67,12 +67,16 @@ export interface RedisThrottleOptions {
 
 /** The script says `never` so. */
 const never = 2 ** 48 - 1
-/** So many tenants are asked for their next promotion at once, at the start. */
+/** So many tenants are asked for their next promotion at once, at the start and behind the end of a process. */
 const tenantsTogether = 64
+/** So many of the last processes that have gone are known. */
+const goneMax = 64
 /** Between two questions for entries to promote whose answer is missing, ms. */
 const promoteAgainMs = 1_000
 
 export interface RedisThrottle extends ThrottleState {
+  /** Looks for entries that processes were to promote which have gone. */
+  noteGone(members: readonly string[]): void
   /** Hears the newest generation of a tenant's queues on record. Queues of an earlier one are filled anew. */
   expect(tenant: string, generation: number): void
 }
@@ -85,6 +89,7 @@ export function createRedisThrottle(options: RedisThrottleOptions): RedisThrottl
   const promotions = new Map<string, { readonly at: number; readonly disarm: () => void }>()
   /** Tenants whose last question for entries to promote had no answer: what it took is to be answered again. */
   const missed = new Set<string>()
+  const gone = new Set<string>()
   const working = new Set<Promise<void>>()
   let promote: Promote | undefined
   let stopped = false
@@ -169,6 +174,7 @@ export function createRedisThrottle(options: RedisThrottleOptions): RedisThrottl
 
   /** Promotes the entries whose place has come before their due time on record. */
   function promoteDue(tenant: string): Promise<void> {
+    promotions.get(tenant)?.disarm()
     promotions.delete(tenant)
     const work = takePromoted(tenant, missed.delete(tenant))
       .then((ids) => (ids.length > 0 ? promote!(tenant, ids) : undefined))
@@ -176,6 +182,18 @@ export function createRedisThrottle(options: RedisThrottleOptions): RedisThrottl
       .finally(() => working.delete(work))
     working.add(work)
     return work
+  }
+
+  /** Asks for all entries whose place has come, and hears when the next ones are to be promoted. */
+  async function lookAtAll(): Promise<void> {
+    const tenants = [...(await record.waitingTenants())]
+    while (tenants.length > 0)
+      await Promise.all(
+        tenants.splice(0, tenantsTogether).map((tenant) => {
+          missed.add(tenant)
+          return promoteDue(tenant)
+        }),
+      )
   }
 
   const isLimited = (tenant: string): boolean => {
@@ -281,8 +299,21 @@ export function createRedisThrottle(options: RedisThrottleOptions): RedisThrottl
     },
     async start(startedWith) {
       promote = startedWith
-      const tenants = [...(await record.waitingTenants())]
-      while (tenants.length > 0) await Promise.all(tenants.splice(0, tenantsTogether).map(promoteDue))
+      await lookAtAll()
+    },
+    noteGone(members) {
+      const left = members.filter((id) => !gone.has(id))
+      if (promote === undefined || stopped || left.length === 0) return
+      for (const id of left) gone.add(id)
+      for (const id of gone) if (gone.size > goneMax) gone.delete(id)
+      const work = lookAtAll()
+        .catch((error: unknown) => {
+          // It is told of them again.
+          for (const id of left) gone.delete(id)
+          onError?.('look for entries that a process was to promote', error)
+        })
+        .finally(() => working.delete(work))
+      working.add(work)
     },
     async stop() {
       stopped = true

@@ -147,6 +147,38 @@ for (const engine of engines)
         assert.deepEqual(promoted, ['e'])
       })
 
+    for (const kill of ['before the place comes', 'behind the question that takes the entry'] as const)
+      it(`promotes what a process was to promote that is killed ${kill}`, async () => {
+        const { state, openState, record, until } = open(engine, {
+          tenant: [parseWindow('2/10s')],
+          module: [],
+          marginMs,
+        })
+        const killed = openState()
+        const promoted: string[] = []
+        await state.start(async (_, ids) => void promoted.push(...ids))
+        await killed.start(async () => {})
+        const entries = ['a', 'b', 'c', 'd', 'e'].map((id) => ({ id, module: 'shop' }))
+        const { places } = (await killed.pass('acme', entries))!
+        const [, , c, d, e] = entries
+        const [, , { at }, , { at: dueAt }] = places as [
+          unknown,
+          unknown,
+          ThrottlePlace,
+          unknown,
+          ThrottlePlace,
+        ]
+        record.waits.set('e', { ...e!, at: dueAt, dueAt })
+        await killed.leave('acme', [c!, d!])
+        if (kill !== 'before the place comes') await until(at)
+        await killed.stop()
+        state.noteGone(['killed'])
+        state.noteGone(['killed'])
+        await until(at + second)
+        await state.stop()
+        assert.deepEqual(promoted, ['e'])
+      })
+
     it('are filled again when the record has a later generation, of a filler that was overtaken', async () => {
       const { state, openState, record } = open(engine, {
         tenant: [parseWindow('3/10s')],
