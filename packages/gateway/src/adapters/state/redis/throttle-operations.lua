@@ -245,7 +245,7 @@ if operation == 'fill' then
   if call('HGET', key, 'c') ~= token then return { 'late' } end
   call('UNLINK', key)
   head = { generation = given.g, keptMs = max(keptMs, given.k), newest = 0, segment = 0, arrival = 4294967296,
-    module = 0, waiting = {} }
+    module = 0, waiting = {}, rules = rulesOf() }
   forgetSpan()
   countAll(given.counted)
   restore(given.waiting, given.urgent)

@@ -2,7 +2,8 @@
 -- same operations. KEYS[1] is a hash that is lost, moved and expires as a whole:
 --
 --   h           head: incarnation, generation, for how long instants are kept, the span without a free instant for the
---               tenant, the newest instant, counters, numbers of the modules in whose queue entries wait
+--               tenant, the newest instant, counters, numbers of the modules in whose queue entries wait, the windows
+--               under which it was filled
 --   m<name>     the number of a module
 --   t, l<n>     sorted lists: instants of passed and waiting entries of the tenant, and of the module n
 --   a<n>, p<n>  sorted lists: arrival numbers of the waiting entries of the module n, and their places: the k-th entry
@@ -14,7 +15,8 @@
 --   r, c        until when a caller fills this value, and the token of its claim
 --
 -- ARGV[7]  JSON: t, m windows of the tenant and of each module as [max, ms], ms with the margin; o the process that
---          decides a notification or takes it back; what else the operation needs
+--          decides a notification or takes it back; a 1 of a process that has started, or looks after what others
+--          have left: under other windows than its own the places are to be filled anew; what else the operation needs
 -- ARGV[8]  a token that no other claim has; of a fill the token of the claim that it fills
 -- ARGV[9]  the least generation that the record accepts, as the caller knows it; not of a fill
 -- returns  'clock'; {'late'} of a fill whose claim is no more; {'?', 1 where the caller is to fill the value}; else
@@ -36,21 +38,24 @@ for _, windows in ipairs({ tenantWindows, moduleWindows }) do
   for _, window in ipairs(windows) do keptMs = max(keptMs, window[2]) end
 end
 
+local function rulesOf() return cjson.encode({ tenantWindows, moduleWindows }) end
+
 local function load()
   local packed = call('HGET', key, 'h')
   if not packed then return end
   local h = cmsgpack.unpack(packed)
   -- Windows that have become wider count instants that were forgotten: unknown, too.
   if h[1] ~= incarnation or h[2] < leastGeneration or h[3] < keptMs then return end
+  if given.a == 1 and h[11] ~= rulesOf() then return end
   head = { generation = h[2], keptMs = h[3], since = h[4], till = h[5], newest = h[6], segment = h[7], arrival = h[8],
-    module = h[9], waiting = h[10] }
+    module = h[9], waiting = h[10], rules = h[11] }
   return true
 end
 
 local function save()
   saveLists()
   call('HSET', key, 'h', cmsgpack.pack({ incarnation, head.generation, head.keptMs, head.since, head.till, head.newest,
-    head.segment, head.arrival, head.module, head.waiting }))
+    head.segment, head.arrival, head.module, head.waiting, head.rules }))
   call('PEXPIRE', key, floor(max(idleMs, min(head.newest - now, 400 * idleMs) + 2 * head.keptMs + idleMs)))
 end
 

@@ -179,6 +179,45 @@ for (const engine of engines)
         assert.deepEqual(promoted, ['e'])
       })
 
+    for (const [rate, leaves] of [
+      ['10/10s', [0, 0, 0]],
+      ['unlimited', [0, 0, 0]],
+      ['1/10s', [1, 2, 3]],
+    ] as const)
+      it(`gives those who wait places of a rate that is ${rate} when a process starts`, async () => {
+        const { state, openState, record, now, until } = open(engine, {
+          tenant: [parseWindow('2/10s')],
+          module: [],
+          marginMs,
+        })
+        await state.start(async () => {})
+        const entries = ['a', 'b', 'c', 'd', 'e'].map((id) => ({ id, module: 'shop' }))
+        const { places } = (await state.pass('acme', entries))!
+        for (const [index, { at, waits }] of places.entries()) {
+          const each = entries[index]!
+          if (waits) record.waits.set(each.id, { ...each, at, dueAt: at })
+          else record.passed.set(each.id, { ...each, at, isCritical: false })
+        }
+        await until(now() + second)
+        const begun = now()
+        const tenant = rate === 'unlimited' ? [] : [parseWindow(rate)]
+        const changed = openState({ tenant, module: [] })
+        const promoted: string[] = []
+        await changed.start(async (_, ids) => void promoted.push(...ids))
+        const waiting = entries.slice(2)
+        const found = await Promise.all(waiting.map((each) => changed.placeOf('acme', each)))
+        const [first] = places
+        assert.deepEqual(
+          found,
+          leaves.map((windows) => (windows === 0 ? begun : first!.at + windows * (10 * second + marginMs))),
+        )
+        assert.deepEqual(promoted, leaves[0] === 0 ? ['c', 'd', 'e'] : [])
+        const again = openState({ tenant, module: [] })
+        await again.start(async () => {})
+        assert.equal(record.generation, 2, 'it is filled once for the rate')
+        await Promise.all([state, changed, again].map((each) => each.stop()))
+      })
+
     it('are filled again when the record has a later generation, of a filler that was overtaken', async () => {
       const { state, openState, record } = open(engine, {
         tenant: [parseWindow('3/10s')],
