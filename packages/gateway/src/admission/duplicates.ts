@@ -5,6 +5,7 @@ import type { Content, Draft, JsonObject, Notification } from '../model.ts'
 import { canonical } from '../policy/canonical.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, FingerprintHold, LimitState, Store } from '../ports.ts'
+import type { RecipientLimiter } from '../stages.ts'
 import { type Candidate, type Evaluation, suppressed } from './candidate.ts'
 
 // ---- suppressing
@@ -15,6 +16,7 @@ export interface DuplicatesOptions {
     LimitState,
     'holdFingerprints' | 'fingerprintHolder' | 'releaseFingerprints' | 'mayKeepHolds'
   >
+  readonly limiter: Pick<RecipientLimiter, 'takeBack'>
   readonly store: Pick<Store, 'notification'>
   readonly clock: Pick<Clock, 'now' | 'at'>
 }
@@ -50,12 +52,17 @@ export function fingerprintHoldOf(policy: Policy, notification: Notification, wi
   return { subject, fingerprint: notification.fingerprint, id: notification.id, windowMs }
 }
 
-export function createDuplicates({ policy, state, store, clock }: DuplicatesOptions): Duplicates {
+export function createDuplicates({ policy, state, limiter, store, clock }: DuplicatesOptions): Duplicates {
   /**
    * Takes a fingerprint that another notification holds if that was never accepted; false where it is on record. Its
-   * process may have died before the commit, and what it did not accept comes again: from Kafka, or from a client.
+   * process may have died before the commit, and what it did not accept comes again: from Kafka, or from a client. The
+   * place of the limits that it has reserved is free then.
    */
-  async function takeOrphaned(hold: FingerprintHold, own: ReadonlySet<string>): Promise<boolean> {
+  async function takeOrphaned(
+    { notification, recipient }: Candidate,
+    hold: FingerprintHold,
+    own: ReadonlySet<string>,
+  ): Promise<boolean> {
     for (let lookMs = lookMsMin; ; lookMs = Math.min(2 * lookMs, lookMsMax)) {
       const holder = await state.fingerprintHolder(hold)
       if (holder !== undefined) {
@@ -71,16 +78,22 @@ export function createDuplicates({ policy, state, store, clock }: DuplicatesOpti
       }
       const inPlaceOf = holder === undefined ? {} : { inPlaceOf: holder.id }
       const [isHeld] = await state.holdFingerprints([{ ...hold, ...inPlaceOf }])
-      if (isHeld === true) return true
+      if (isHeld !== true) continue
+      if (holder !== undefined)
+        await limiter.takeBack([{ notification: { ...notification, id: holder.id }, recipient }])
+      return true
     }
   }
 
   function takeAllOrphaned(
+    candidates: readonly Candidate[],
     holds: readonly FingerprintHold[],
     isHeld: readonly boolean[],
   ): Promise<readonly boolean[]> {
     const own = new Set(holds.map(({ id }) => id))
-    return Promise.all(holds.map((hold, index) => isHeld[index] === true || takeOrphaned(hold, own)))
+    return Promise.all(
+      holds.map((hold, index) => isHeld[index] === true || takeOrphaned(candidates[index]!, hold, own)),
+    )
   }
 
   return {
@@ -103,7 +116,7 @@ export function createDuplicates({ policy, state, store, clock }: DuplicatesOpti
       const isMine =
         undo === undefined || state.mayKeepHolds !== true || !first.includes(false)
           ? first
-          : await takeAllOrphaned(holds, first)
+          : await takeAllOrphaned(checked, holds, first)
       const claimed: Candidate[] = []
       for (const [index, each] of checked.entries()) {
         if (isMine[index] !== true) each.verdict = suppressed(policyVersion, now, 'duplicate')

@@ -52,7 +52,7 @@ export interface Evaluator {
 export function createEvaluator(options: EvaluatorOptions): Evaluator {
   const { policy, limiter, state, store, forbiddenHours, digests, selfAddressed, clock } = options
   const ineligibility = createEligibility({ selfAddressed })
-  const duplicates = createDuplicates({ policy, state, store, clock })
+  const duplicates = createDuplicates({ policy, state, limiter, store, clock })
   const digestCollector = createDigestCollector({ policy, digests })
   const reservations = createLimitApplication({
     policy,

@@ -134,3 +134,32 @@ test('a dry run never takes a fingerprint, not even while it runs', async () => 
   assert.equal(decision.reason, 'duplicate')
   await harness.stop()
 })
+
+test('what a killed gateway had begun takes no place of the limits from its repetition', async () => {
+  let isKilled = true
+  const harness = await createHarness({
+    policy: {
+      version: 1,
+      limits: [{ name: 'few', for: 'any', max: ['1/h'], over: 'delay' }],
+      deduplication: { window: '1h' },
+    },
+    // Limits that several gateways share keep what one has taken that is killed.
+    parts: { wrapState: (state) => ({ ...state, mayKeepHolds: true }) },
+    wrap: (store) => ({
+      ...store,
+      commit: (change) =>
+        isKilled && (change.accept?.length ?? 0) > 0 ? new Promise(() => {}) : store.commit(change),
+    }),
+  })
+  const content = { subject: 'News', text: 'News' }
+  void harness.tryPost({ content })
+  await harness.runFor(second)
+  isKilled = false
+  const repeated = harness.tryPost({ content })
+  await harness.runFor(20 * second)
+  const answer = await repeated
+  assert.ok(answer.ok)
+  assert.equal(answer.notification.status, 'queued', 'its place is free')
+  assert.equal(harness.sent().length, 1)
+  await harness.stop()
+})

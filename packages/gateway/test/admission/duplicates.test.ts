@@ -27,6 +27,7 @@ async function heldBy(holder: string, { held = 'f', accepted = false } = {}) {
       rulesFor: () => [{ subject, rules: [] }],
     } as unknown as Policy,
     state: { ...state, mayKeepHolds: true },
+    limiter: { takeBack: async () => {} },
     store: {
       notification: async () => (accepted ? ({ id: holder } as Notification) : undefined),
     },
