@@ -14,7 +14,7 @@ import type { Ledger, RecipientLimiter, Scheduler } from '../stages.ts'
 import { generationsOf } from '../state-generation.ts'
 import { type UndoList, withUndo } from '../undo.ts'
 import { type Candidate, type EvaluationMode, hasNotLeft } from './candidate.ts'
-import { digestWrites, forgetConflicting } from './candidate-writes.ts'
+import { decidedFor, digestWrites, forgetConflicting } from './candidate-writes.ts'
 import type { OpenDigests } from './digests/open-digests.ts'
 import { type Evaluator, moveTo } from './evaluate.ts'
 import type { Handover } from './handover.ts'
@@ -215,6 +215,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     const move = moveTo(before, clock.now(), decision, path)
     const result = await ledger.commit({
       moves: [move],
+      ...(store.isVersioned ? { decidedFor: decidedFor([each]) } : {}),
       ...digestWrites([each]),
       ...(generations === undefined
         ? generationsOf(before.tenant, { throttle: passed?.generation })

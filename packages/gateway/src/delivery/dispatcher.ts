@@ -99,6 +99,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     const send = createSendBatch({
       rules,
       queue,
+      store,
       ledger,
       limiter,
       recipients,

@@ -5,7 +5,7 @@
  * limits are asked. All other attempts are released. A notification on which the program fails is quarantined.
  */
 import { concernsAll } from '../errors.ts'
-import type { Clock, Queue } from '../ports.ts'
+import type { Clock, Queue, Store } from '../ports.ts'
 import type { Begun, Contents, Ledger, RecipientLimiter, Recipients, Scheduler } from '../stages.ts'
 import type { Attempt } from './attempt.ts'
 import { sizeOf } from './batch-size.ts'
@@ -22,6 +22,7 @@ import type { SendRules } from './send-rules.ts'
 export interface SendBatchesOptions {
   readonly rules: SendRules
   readonly queue: Pick<Queue, 'giveBack'>
+  readonly store: Pick<Store, 'isVersioned'>
   readonly ledger: Pick<Ledger, 'isCurrent' | 'begin'>
   readonly limiter: Pick<RecipientLimiter, 'fire' | 'cancel' | 'takeBack'>
   readonly recipients: Recipients
@@ -66,9 +67,9 @@ interface FailedPart {
 const sliceBytes = 2 ** 20
 
 export function createSendBatch(options: SendBatchesOptions): SendBatch {
-  const { rules, queue, ledger, limiter, recipients, contents, scheduler, clock } = options
+  const { rules, queue, store, ledger, limiter, recipients, contents, scheduler, clock } = options
   const { endpoints, inFlightSends, retries, quarantine, completer, onError } = options
-  const check = createSendChecks({ rules, ledger, recipients, contents, clock, endpoints, retries })
+  const check = createSendChecks({ rules, store, ledger, recipients, contents, clock, endpoints, retries })
 
   async function send(attempts: readonly Attempt[]): Promise<number> {
     const checked = { changes: recipients.changes, version: rules.policyVersion() }

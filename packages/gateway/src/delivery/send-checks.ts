@@ -7,18 +7,18 @@ import { SluiceError } from '../errors.ts'
 import type { Move } from '../model.ts'
 import { mergeFields } from '../policy/preferences.ts'
 import type { Clock, Presence } from '../ports.ts'
-import type { Contents, Ledger, Recipients } from '../stages.ts'
+import type { Contents, Ledger } from '../stages.ts'
 import type { Attempt } from './attempt.ts'
 import { BatchSize } from './batch-size.ts'
 import type { Endpoints, EndpointWait } from './endpoints.ts'
+import { createNewestRecipients, type NewestRecipientsOptions } from './newest-recipients.ts'
 import { damaged, deadLetter, expired, postponed, suppressed } from './not-sent.ts'
 import { type Retries, triedSince } from './retry.ts'
 import type { SendRules } from './send-rules.ts'
 
-export interface SendChecksOptions {
+export interface SendChecksOptions extends NewestRecipientsOptions {
   readonly rules: Pick<SendRules, 'suppression' | 'away'>
   readonly ledger: Pick<Ledger, 'isCurrent'>
-  readonly recipients: Pick<Recipients, 'findAll'>
   readonly contents: Pick<Contents, 'of'>
   readonly clock: Pick<Clock, 'now'>
   readonly endpoints: Pick<Endpoints, 'enter'>
@@ -54,7 +54,8 @@ function ifDamaged(error: unknown): SluiceError {
 }
 
 export function createSendChecks(options: SendChecksOptions) {
-  const { rules, ledger, recipients, contents, clock, endpoints, retries } = options
+  const { rules, store, ledger, recipients, contents, clock, endpoints, retries } = options
+  const findRecipients = createNewestRecipients({ rules, store, recipients })
 
   /** Decides a notification by expiry, opt-out and presence; returns the move if it is not to be sent. */
   function checkedMove(attempt: Attempt, isAway: boolean, { unused }: CheckedBatch): Move | undefined {
@@ -112,9 +113,7 @@ export function createSendChecks(options: SendChecksOptions) {
     const sizes = new BatchSize()
     const presence = connected(attempts)
     const present = presence instanceof Promise ? await presence : presence
-    const finding = recipients.findAll(
-      attempts.map(({ notification: { tenant, to } }) => ({ tenant, recipient: to.id })),
-    )
+    const finding = findRecipients(attempts)
     const profiles = finding instanceof Promise ? await finding : finding
     for (let index = 0; index < attempts.length; index += 1) {
       const attempt = attempts[index]!

@@ -121,15 +121,22 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
   ): Promise<Omit<Closing, 'inTurn' | 'liftedAt'>> {
     const now = clock.now()
     const policyVersion = policy.version
-    const recipient = await recipients.find(digest.tenant, digest.recipient)
+    let recipient = await recipients.find(digest.tenant, digest.recipient)
     const gathered = await digestItems.gather(digest, max)
+    const isRefused = (item: Notification): boolean =>
+      evaluator.ineligibility({ notification: item, recipient }) !== undefined
+    if (gathered.items.some(isRefused)) {
+      // Another process may have saved since what lets them go.
+      recipients.forget(digest.tenant, digest.recipient)
+      recipient = await recipients.find(digest.tenant, digest.recipient)
+    }
     const ended: Move[] = []
     const refused: Notification[] = []
     const items: Notification[] = []
     for (const item of gathered.items) {
       if (item.expiresAt !== undefined && item.expiresAt <= now)
         ended.push(advance(item, [{ at: now, status: 'expired' }], { dueAt: now }))
-      else if (evaluator.ineligibility({ notification: item, recipient }) !== undefined) refused.push(item)
+      else if (isRefused(item)) refused.push(item)
       else items.push(item)
     }
     // A move is written with its notification's content; items for which that is too large are moved next time.
