@@ -168,7 +168,8 @@ export async function createOperatorHolds(options: OperatorHoldsOptions): Promis
     const onRecord = new Map((await recorded()).map((hold) => [hold.name, hold]))
     for (const [name, hold] of onRecord) {
       const known = holds.get(name)
-      if (hold.until <= now || (known !== undefined && isSame(known, hold))) continue
+      // One that is known here as it was before is over with this: whoever has shortened it may not live to end it.
+      if (known === undefined ? hold.until <= now : isSame(known, hold)) continue
       replace(name, hold)
       othersKnowAt = now + store.othersCallForMs
     }

@@ -258,3 +258,19 @@ test('a hold that is over does not take the one with it that another process has
   assert.deepEqual(await b.onRecord(), [hold])
   assert.deepEqual(b.names(), ['night'])
 })
+
+test('a hold that another process has shortened is over here with it, also where that dies before it can end it', async () => {
+  const { clock, a, b } = await setUpTwo()
+  const first = a.holds.put({ name: 'night', until: start + 60_000, reason: 'r' })
+  await clock.runUntil(start + 300)
+  await first
+  await b.holds.reread()
+  const second = a.holds.put({ name: 'night', until: start + 2_000, reason: 'r' })
+  await clock.runUntil(start + 600)
+  await second
+  a.writes.wait = new Promise(() => {})
+  await clock.runUntil(start + 3_000)
+  await b.holds.reread()
+  await clock.runUntil(start + 3_001)
+  assert.deepEqual([b.names(), await b.onRecord()], [[], []])
+})
