@@ -154,6 +154,8 @@ export async function createOperatorHolds(options: OperatorHoldsOptions): Promis
   }
 
   async function end(name: string): Promise<boolean> {
+    // Another process may have put it in force, and its hint was lost.
+    if (!holds.has(name) && store.othersCallForMs > 0) await reread()
     if (!holds.has(name)) return false
     await write({ kind: 'end', name })
     options.onWritten?.()

@@ -274,3 +274,13 @@ test('a hold that another process has shortened is over here with it, also where
   await clock.runUntil(start + 3_001)
   assert.deepEqual([b.names(), await b.onRecord()], [[], []])
 })
+
+test('a hold that another process has put in force is ended by one that has not heard of it', async () => {
+  const { clock, a, b } = await setUpTwo()
+  const put = a.holds.put({ name: 'night', until: start + 60_000, reason: 'r' })
+  await clock.runUntil(start + 300)
+  await put
+  assert.equal(await b.holds.end('night'), true)
+  assert.deepEqual(await b.onRecord(), [])
+  assert.equal(await b.holds.end('night'), false)
+})
