@@ -2,7 +2,7 @@
 import type { ComplaintGuard } from '../admission/complaint-guard.ts'
 import type { RecipientCache } from '../admission/recipient-cache.ts'
 import type { KeptHolds } from '../ledger/operator-holds.ts'
-import type { Members, Notifier } from '../ports/fleet.ts'
+import type { Notifier } from '../ports/fleet.ts'
 import type { Clock } from '../ports.ts'
 
 export interface FollowedHints {
@@ -10,7 +10,8 @@ export interface FollowedHints {
   readonly recipients: Pick<RecipientCache, 'forget'>
   readonly holds: Pick<KeptHolds, 'reread'>
   readonly complaints: Pick<ComplaintGuard, 'reread'>
-  readonly members: Pick<Members, 'count'>
+  /** True where several processes share the record: this one may be alone now, and another one may have written last. */
+  readonly isShared: boolean
   readonly clock: Pick<Clock, 'now' | 'at'>
 }
 
@@ -19,7 +20,7 @@ const rereadMs = 5_000
 
 /** Returns the function that ends it. */
 export function followHints(options: FollowedHints): () => void {
-  const { notifier, recipients, holds, complaints, members, clock } = options
+  const { notifier, recipients, holds, complaints, isShared, clock } = options
   const end = notifier.listen((hint) => {
     if (hint.topic === 'recipient') recipients.forget(hint.tenant, hint.recipient)
     else {
@@ -27,14 +28,14 @@ export function followHints(options: FollowedHints): () => void {
       void complaints.reread()
     }
   })
-  let disarm: () => void
+  let disarm = (): void => {}
   function arm(): void {
     disarm = clock.at(clock.now() + rereadMs, () => {
-      if (members.count() > 1) void holds.reread()
+      void holds.reread()
       arm()
     })
   }
-  arm()
+  if (isShared) arm()
   return () => {
     end()
     disarm()

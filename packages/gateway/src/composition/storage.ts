@@ -142,7 +142,14 @@ export async function openStorage(
   })
   const recipients = createRecipientCache({ store })
   const deliveryLog = await createLogWriter(context, store)
-  const endHints = followHints({ notifier, recipients, holds, complaints, members, clock })
+  const endHints = followHints({
+    notifier,
+    recipients,
+    holds,
+    complaints,
+    isShared: fleet !== undefined,
+    clock,
+  })
   return {
     store,
     ledger,
