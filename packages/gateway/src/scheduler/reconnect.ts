@@ -24,7 +24,8 @@ export type Reconnect = (tenant: string, recipient: string) => Promise<void>
 /** Returns the function to call when a recipient connects. */
 export function createReconnect(options: ReconnectOptions): Reconnect {
   const { store, ledger, scheduler, clock } = options
-  const searching = new Set<string>()
+  /** Recipients who are searched for: true where something may have been put back behind the search. */
+  const searching = new Map<string, boolean>()
 
   async function release(recorded: Notification): Promise<void> {
     const live = ledger.live(recorded.id)
@@ -54,10 +55,15 @@ export function createReconnect(options: ReconnectOptions): Reconnect {
   return async (tenant, recipient) => {
     const key = JSON.stringify([tenant, recipient])
     // One search per recipient at a time, for recipients that connect and disconnect repeatedly.
-    if (searching.has(key)) return
-    searching.add(key)
-    await releaseAll(tenant, recipient)
-      .catch((error) => options.onError('look for what waits for a connection', error))
-      .finally(() => searching.delete(key))
+    const isBehindAnother = searching.has(key)
+    searching.set(key, isBehindAnother)
+    if (isBehindAnother) return
+    do {
+      searching.set(key, false)
+      await releaseAll(tenant, recipient).catch((error) =>
+        options.onError('look for what waits for a connection', error),
+      )
+    } while (searching.get(key) === true)
+    searching.delete(key)
   }
 }

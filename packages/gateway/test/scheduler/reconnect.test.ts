@@ -87,3 +87,57 @@ test('a notification whose release the store refuses is placed as a copy: the sc
   )
   assert.notEqual(placed[0], waiting)
 })
+
+test('a notification that is put back while its recipient is searched for is due, too', async () => {
+  const store = createMemoryStore()
+  const ledger = await createLedger({
+    store,
+    clock,
+    room: createMemoryRoom(),
+    boundsFor: () => ({ queueMax: 10, waitingMax: 10, bytesMax: 1_000_000 }),
+  })
+  const placed: Notification[] = []
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const reconnect = createReconnect({
+    store: {
+      async waiting(...asked) {
+        const page = await store.waiting(...asked)
+        await promise
+        return page
+      },
+    },
+    ledger,
+    scheduler: {
+      place: (some: readonly Notification[]) => void placed.push(...some),
+      recover: async () => assert.fail('nothing was refused'),
+    },
+    clock,
+    onError: (_, error) => assert.fail(String(error)),
+  })
+  const first = reconnect('acme', 'ada')
+  await new Promise((resolve) => setImmediate(resolve))
+  const timeline = [
+    { at: 4_000, status: 'accepted' },
+    { at: 4_000, status: 'scheduled', reason: 'retry', detail: awayDetail },
+  ] as const
+  const to = { id: 'ada' }
+  await ledger.commit({
+    accept: [
+      someNotification({
+        tenant: 'acme',
+        to,
+        channel: 'websocket',
+        status: 'scheduled',
+        dueAt: 6_000,
+        timeline,
+      }),
+    ],
+  })
+  const second = reconnect('acme', 'ada')
+  resolve()
+  await Promise.all([first, second])
+  assert.deepEqual(
+    placed.map(({ dueAt }) => dueAt),
+    [now],
+  )
+})
