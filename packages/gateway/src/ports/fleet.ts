@@ -187,7 +187,10 @@ export interface TakenOver {
 }
 
 /** The name of a notification that this process holds on record. */
-export type HeldName = Pick<Notification, 'tenant' | 'id'>
+export interface HeldName extends Pick<Notification, 'tenant' | 'id'> {
+  /** The mark of the right to send that it has had on record for a while; a later right to it has another mark. */
+  readonly right?: number
+}
 
 export interface Takeover extends KeepsLeftToBroker {
   /**
@@ -211,4 +214,9 @@ export interface Takeover extends KeepsLeftToBroker {
    * their ids, after the cursor. Embedded: none, because no answer is lost there.
    */
   heldOnRecord(dueBy: number, after: string | null, limit: number): Promise<readonly HeldName[]>
+  /**
+   * Ends these rights to send on record, which this process has and under which it makes no call: until then the others
+   * take the notification for one that is being sent. A later right to the same notification stays. Embedded: nothing.
+   */
+  endRights(unused: readonly HeldName[]): Promise<void>
 }

@@ -1,7 +1,9 @@
 /**
  * Finds notifications that this process holds on record and not in memory, because the answer to a claim, a takeover or a
  * commit was lost, and takes them back from itself. A name counts as lost when two looks have missed it: between the
- * record and memory it may be on its way for a moment. Runs only where several processes share the record; elsewhere no
+ * record and memory it may be on its way for a moment. It also ends rights to send that were given and not used, as where
+ * the limits did not answer or the account went out: the notification may wait for long, and the others take it for one
+ * that is being sent. Runs only where several processes share the record; elsewhere no
  * answer is lost.
  */
 import type { Notification } from '../model.ts'
@@ -9,7 +11,7 @@ import type { Clock, HeldName, Store, TakenOver } from '../ports.ts'
 import type { Ledger, Scheduler } from '../stages.ts'
 
 export interface OwnSweepOptions {
-  readonly store: Pick<Store, 'heldOnRecord' | 'takeBack' | 'isVersioned'>
+  readonly store: Pick<Store, 'heldOnRecord' | 'takeBack' | 'endRights' | 'isVersioned'>
   readonly ledger: Pick<Ledger, 'live'>
   readonly scheduler: Pick<Scheduler, 'place'>
   readonly clock: Pick<Clock, 'now' | 'at'>
@@ -48,13 +50,20 @@ export function createOwnSweep(options: OwnSweepOptions): OwnSweep {
   let disarm = (): void => {}
   let looking: Promise<void> = Promise.resolve()
 
-  /** Returns the names that are held on record and not in memory. */
+  /** Tests if a notification that has the right to send waits here all the same. */
+  function isUnused({ id, right }: HeldName): boolean {
+    const live = ledger.live(id)
+    return right !== undefined && live !== undefined && live.status !== 'sending'
+  }
+
+  /** Returns the names that are held on record and not in memory, and ends the rights to what only waits here. */
   async function missing(): Promise<readonly HeldName[]> {
     const found: HeldName[] = []
     const dueBy = clock.now() - overdueMs
     for (let after: string | null | undefined = null; after !== undefined; ) {
       const page: readonly HeldName[] = await store.heldOnRecord(dueBy, after, namesMax)
       found.push(...page.filter(({ id }) => ledger.live(id) === undefined))
+      await store.endRights(page.filter(isUnused))
       after = page.length < namesMax ? undefined : page.at(-1)!.id
     }
     return found

@@ -5,14 +5,21 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SluiceError } from '../../src/errors.ts'
+import type { GatewayParts } from '../../src/gateway.ts'
 import type { Notification } from '../../src/model.ts'
 import type { Members } from '../../src/ports/fleet.ts'
-import type { Store } from '../../src/ports.ts'
+import type { LimitState, Provider, SendResult, Store } from '../../src/ports.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
 import { createMemoryRecord } from '../../src/store/memory/memory.ts'
 import { createHarness, second } from '../harness.ts'
 
 const tenant = 'default'
+const config = {
+  pools: {
+    email: { provider: 'sandbox', shedAfter: '1h', accounts: [{ id: 'a' }] },
+    websocket: { provider: 'sandbox' },
+  },
+}
 /** A notification that is due for longer than a second is missed by two looks, five seconds and one apart. */
 const foundMs = 8 * second
 
@@ -54,7 +61,7 @@ function losingAnswers(store: Store) {
   }
 }
 
-async function setUp() {
+async function setUp(parts: Pick<GatewayParts, 'providers' | 'wrapState'> = {}) {
   const clock = createVirtualClock(Date.UTC(2026, 10, 21, 12))
   const record = createMemoryRecord(250)
   const losing = losingAnswers(record.open('a'))
@@ -70,7 +77,7 @@ async function setUp() {
     },
     close: async () => {},
   }
-  const harness = await createHarness({ clock, parts: { store: losing.store, members } })
+  const harness = await createHarness({ clock, config, parts: { ...parts, store: losing.store, members } })
   const declareDead = (id: string): void => {
     record.declareDead(id)
     for (const listener of listeners) listener([id])
@@ -133,5 +140,39 @@ test('a lost commit and a lost right to send leave nothing on record that nobody
   for (const { id } of posted)
     assert.equal((await harness.gateway.store.notification(tenant, id))?.status, 'delivered')
   assert.deepEqual(await harness.gateway.store.heldOnRecord(clock.now(), null, 100), [])
+  await harness.stop()
+})
+
+test('what was to be sent when its only account went out is shown as waiting to the others, who can cancel it', async () => {
+  let wait = (_ms: number): Promise<void> => Promise.resolve()
+  const provider: Provider = {
+    name: 'sandbox',
+    idempotent: false,
+    channels: ['email'],
+    async send(): Promise<SendResult> {
+      await wait(100)
+      return { outcome: 'rate_limited', retryAfter: '600', detail: 'not now' }
+    },
+    close: async () => {},
+  }
+  let fired = 0
+  const wrapState = (state: LimitState): LimitState => ({
+    ...state,
+    async fire(...asked) {
+      fired += 1
+      if (fired === 2) await wait(200)
+      return state.fire(...asked)
+    },
+  })
+  const { clock, record, harness, until } = await setUp({ providers: [provider], wrapState })
+  wait = (ms) => new Promise((resolve) => clock.at(clock.now() + ms, resolve))
+  const other = record.open('b')
+  await harness.post({ recipient: 'one' })
+  const { id } = await harness.post({ recipient: 'two' })
+  await until(clock.now() + 150)
+  assert.equal((await other.notification(tenant, id))?.status, 'sending')
+  await until(clock.now() + foundMs)
+  assert.equal(fired, 2)
+  assert.equal((await other.notification(tenant, id))?.status, 'queued')
   await harness.stop()
 })

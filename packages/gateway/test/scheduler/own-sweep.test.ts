@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { epoch, someNotification } from '../../src/conformance/store/sample.ts'
-import type { Notification } from '../../src/model.ts'
+import { advance, type Notification } from '../../src/model.ts'
 import { createOwnSweep } from '../../src/scheduler/own-sweep.ts'
 import { createMemoryRecord } from '../../src/store/memory/memory.ts'
 
@@ -52,4 +52,55 @@ test('counts what a dead process may have sent where the answer to its takeover 
   await sweep.stop()
   assert.deepEqual(placed, [sent.id, waiting.id])
   assert.deepEqual(counted, [sent.id], 'it has counted under its own id when it was fired, and moves there')
+})
+
+test('ends a right to send that was given back, so that another process can cancel what waits here', async () => {
+  const record = createMemoryRecord(250)
+  const [store, other] = [record.open('a'), record.open('b')]
+  const list = ['waits', 'leaves', 'begins'].map((id) => someNotification({ id, dueAt: epoch + 1 }))
+  await store.commit({ accept: list })
+  await store.begin(list.map((notification) => ({ notification })))
+  // The account of one of them went out, and it is back in the queue.
+  const statusOf = new Map<string, Notification['status']>([['leaves', 'sending']])
+  let alarm = (): void => {}
+  const sweep = createOwnSweep({
+    store: {
+      ...store,
+      isVersioned: true,
+      heldOnRecord: store.heldOnRecord.bind(store),
+      async endRights(unused) {
+        // One of them begins again before the store hears of it.
+        await store.begin([{ notification: list[2]! }])
+        await store.endRights(unused)
+      },
+    },
+    ledger: {
+      live: (id) => ({
+        notification: list.find((each) => each.id === id)!,
+        status: statusOf.get(id) ?? 'queued',
+        events: [],
+      }),
+    },
+    scheduler: { place: (page) => assert.equal(page.length, 0) },
+    clock: {
+      now: () => epoch + 10_000,
+      at(_, callback) {
+        alarm = callback
+        return () => {}
+      },
+    },
+    countSuspects: async () => assert.fail('nothing may have left'),
+    onError: (_what, error) => assert.fail(String(error)),
+  })
+  sweep.start()
+  alarm()
+  await untilDone()
+  await sweep.stop()
+  const shown = await Promise.all(list.map(({ id }) => other.notification('acme', id)))
+  assert.deepEqual(
+    shown.map((each) => each?.status),
+    ['queued', 'sending', 'sending'],
+  )
+  const cancelled = advance(list[0]!, [{ at: epoch + 10_000, status: 'cancelled' }])
+  assert.deepEqual(await other.commit({ moves: [cancelled] }), { applied: true })
 })

@@ -51,8 +51,8 @@ export class MemoryFleet {
   readonly #lookup: MemoryLookup
   /** Holders by the id of the notification; a free one has none. */
   readonly #holders = new Map<string, { readonly member: MemoryMember; readonly name: HeldName }>()
-  /** Ids of notifications that their holder may send. */
-  readonly #rights = new Set<string>()
+  /** The marks of the rights to send of holders, by the id of the notification. */
+  readonly #rights = new Map<string, number>()
   /** Who has written the version of a notification that is on record, by its id. */
   readonly #writers = new Map<string, MemoryMember>()
   /** Ids of claims that a crash of the engine would lose: nothing was written synchronously since. */
@@ -62,6 +62,8 @@ export class MemoryFleet {
   /** The newest generation of each value of limiter state: two a tenant at most. */
   readonly #generations = new Map<string, number>()
   #version = 0
+  /** Rights that were given. */
+  #begun = 0
 
   constructor(options: { readonly rightMs: number; readonly lookup: MemoryLookup }) {
     this.rightMs = options.rightMs
@@ -217,7 +219,8 @@ export class MemoryFleet {
         continue
       }
       this.hold([notification])
-      this.#rights.add(id)
+      this.#begun += 1
+      this.#rights.set(id, this.#begun)
       const key = keyOf(tenant, to.id)
       const version = seen.get(key) ?? versionAsRead(this.#lookup.recipient(tenant, to.id))
       seen.set(key, version)
@@ -230,6 +233,17 @@ export class MemoryFleet {
   leftByDead(without: ReadonlySet<string>): readonly Notification[] {
     const left = this.#held(({ state }) => state !== 'alive')
     return left.filter(({ tenant }) => !without.has(tenant)).sort((a, b) => a.dueAt - b.dueAt)
+  }
+
+  /** Names what the caller holds. */
+  named({ tenant, id }: Notification): HeldName {
+    const right = this.#rights.get(id)
+    return right === undefined ? { tenant, id } : { tenant, id, right }
+  }
+
+  endRights(unused: readonly HeldName[]): void {
+    for (const { id, right } of unused)
+      if (this.isHeldByCaller({ id }) && this.#rights.get(id) === right) this.#rights.delete(id)
   }
 
   heldByCaller(): Notification[] {

@@ -324,8 +324,10 @@ export class MemoryStore implements Store {
   async heldOnRecord(dueBy: number, after: string | null, limit: number): Promise<readonly HeldName[]> {
     const held = this.fleet?.heldByCaller() ?? []
     const due = held.filter(({ id, dueAt }) => dueAt <= dueBy && id > (after ?? '')).sort(byId)
-    return due.slice(0, limit).map(({ tenant, id }) => ({ tenant, id }))
+    return due.slice(0, limit).map((each) => this.fleet!.named(each))
   }
+
+  readonly endRights = async (unused: readonly HeldName[]) => this.fleet?.endRights(unused)
 
   readonly digest = async (id: string) => this.#open.byId(id)
   readonly openDigest = async (of: Group) => this.#open.of(of)

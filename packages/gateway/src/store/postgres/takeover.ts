@@ -36,11 +36,24 @@ export function createTakeover({ db, writer, member, read }: TakeoverParts): Tak
       const own = names.map(({ id }) => id)
       return take(at, own.length, [], own)
     },
-    heldOnRecord: (dueBy, after, limit) =>
-      db.query<HeldName>(
-        `SELECT tenant, id FROM live WHERE owner > 0 AND owner + 0 = $1 AND due_at <= $2 AND id > $3
+    async heldOnRecord(dueBy, after, limit) {
+      const rows = await db.query<Omit<HeldName, 'right'> & { readonly right: number | null }>(
+        `SELECT tenant, id, CASE WHEN begun_at <= $2 THEN begun_at END AS right FROM live
+          WHERE owner > 0 AND owner + 0 = $1 AND due_at <= $2 AND id > $3
           ORDER BY id LIMIT $4`,
         [member, dueBy, after ?? '', limit],
-      ),
+      )
+      return rows.map(({ right, ...name }) => (right === null ? name : { ...name, right }))
+    },
+    async endRights(unused) {
+      if (unused.length === 0) return
+      await writer.task(({ query }) =>
+        query(
+          `UPDATE live SET begun_at = NULL FROM unnest($1::text[], $2::bigint[]) u(key, begun)
+            WHERE live.id = u.key AND live.begun_at = u.begun AND live.owner + 0 = $3`,
+          [unused.map(({ id }) => id), unused.map(({ right }) => right), member],
+        ),
+      )
+    },
   }
 }

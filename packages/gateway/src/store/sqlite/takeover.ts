@@ -34,5 +34,6 @@ export function createSqliteTakeover(options: SqliteTakeoverOptions): Takeover {
     },
     takeBack: async () => [],
     heldOnRecord: async () => [],
+    endRights: async () => {},
   }
 }
