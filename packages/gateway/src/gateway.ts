@@ -152,9 +152,9 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       onError,
     })
     const reconnect = createReconnect({ store, ledger, scheduler, clock, onError })
-    hub.onConnect(reconnect)
     const { look } = dispatch
-    stopRecheck = startOfflineRecheck({ ledger, members, look, here: hub.recipients, reconnect, clock })
+    const { recipients: here, onConnect } = hub
+    stopRecheck = startOfflineRecheck({ ledger, members, look, here, onConnect, reconnect, clock })
     // Before any notification of an erased recipient continues.
     await erasure.start()
     await record.complaints.start()

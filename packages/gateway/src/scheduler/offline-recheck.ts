@@ -1,7 +1,8 @@
 /**
- * Asks once more for recipients whose notifications were put back because nobody was connected. A recipient who connects
- * while that is being written finds nothing that waits; and a process that did not answer may hold the connection. A
- * process that died has not asked any more: the others look for what waits for those who are connected to them.
+ * Looks for what waits for recipients who connect, and asks once more for those whose notifications were put back because
+ * nobody was connected. A recipient who connects while that is being written finds nothing that waits; and a process that did
+ * not answer may hold the connection. A process that died has not asked any more: the others look for what waits for those
+ * who are connected to them. Where the record did not answer, a recipient is asked for again as long as they are connected.
  */
 import { awaitsConnection } from '../model.ts'
 import type { Members } from '../ports/fleet.ts'
@@ -22,6 +23,8 @@ export interface OfflineRecheckOptions {
   ) => Promise<{ readonly connected: readonly boolean[]; readonly isWhole: boolean }>
   /** The recipients who are connected to this process. */
   readonly here: () => readonly RecipientName[]
+  /** Calls the listener for each recipient who connects to this process, until the returned function ends it. */
+  readonly onConnect: (listener: (tenant: string, recipient: string) => void) => () => void
   readonly members: Pick<Members, 'onDeath'>
   readonly reconnect: Reconnect
   readonly clock: Pick<Clock, 'now' | 'at' | 'soon'>
@@ -31,12 +34,14 @@ export interface OfflineRecheckOptions {
 const togetherMax = 256
 /** A process that did not answer is asked again after this time, until it answers or is declared dead, ms. */
 const againMs = 1_000
+/** A record that did not answer is asked again after this time, ms. */
+const unreadMs = 5_000
 /** Recipients who are asked for again at most: those beyond it wait until they connect. */
 const pendingMax = 10_000
 
 /** Returns the function that ends it. */
 export function startOfflineRecheck(options: OfflineRecheckOptions): () => void {
-  const { ledger, members, look, here, reconnect, clock } = options
+  const { ledger, members, look, here, onConnect, reconnect, clock } = options
   const pending = new Map<string, RecipientName>()
   let isOpen = true
   let isLooking = false
@@ -51,7 +56,9 @@ export function startOfflineRecheck(options: OfflineRecheckOptions): () => void 
     if (isLooking || !isOpen) return
     isLooking = true
     disarm?.()
+    disarm = undefined
     const unsure: RecipientName[] = []
+    let isUnread = false
     while (pending.size > 0 && isOpen) {
       const asked = [...pending.entries()].slice(0, togetherMax)
       for (const [key] of asked) pending.delete(key)
@@ -59,14 +66,24 @@ export function startOfflineRecheck(options: OfflineRecheckOptions): () => void 
       const { connected, isWhole } = await look(names)
       await Promise.all(
         names.map(async (name, index) => {
-          if (connected[index]) await reconnect(name.tenant, name.recipient)
-          else if (!isWhole) unsure.push(name)
+          if (connected[index] && !isUnread && (await reconnect(name.tenant, name.recipient))) return
+          isUnread ||= connected[index] === true
+          if (connected[index] || !isWhole) unsure.push(name)
         }),
       )
     }
     isLooking = false
-    for (const name of unsure) add(name)
-    if (unsure.length > 0 && isOpen) disarm = clock.at(clock.now() + againMs, () => void lookAgain())
+    later(unsure, isUnread ? unreadMs : againMs)
+  }
+
+  function later(names: readonly RecipientName[], ms: number): void {
+    for (const name of names) add(name)
+    if (names.length === 0 || !isOpen || isLooking) return
+    disarm ??= clock.at(clock.now() + ms, () => void lookAgain())
+  }
+
+  async function lookFor({ tenant, recipient }: RecipientName): Promise<void> {
+    if (!(await reconnect(tenant, recipient))) later([{ tenant, recipient }], unreadMs)
   }
 
   /** Looks for each recipient who is connected here, one after the other. */
@@ -74,10 +91,11 @@ export function startOfflineRecheck(options: OfflineRecheckOptions): () => void 
     // A death is told again and again until all is taken over.
     if (isReadingAll) return
     isReadingAll = true
-    for (const { tenant, recipient } of here()) if (isOpen) await reconnect(tenant, recipient)
+    for (const name of here()) if (isOpen) await lookFor(name)
     isReadingAll = false
   }
 
+  const endConnections = onConnect((tenant, recipient) => void lookFor({ tenant, recipient }))
   const endDeaths = members.onDeath(() => void readAll())
   const unsubscribe = ledger.subscribe(({ notification }) => {
     if (!awaitsConnection(notification)) return
@@ -87,6 +105,7 @@ export function startOfflineRecheck(options: OfflineRecheckOptions): () => void 
   return () => {
     isOpen = false
     disarm?.()
+    endConnections()
     endDeaths()
     unsubscribe()
   }

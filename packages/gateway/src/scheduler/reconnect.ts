@@ -18,8 +18,11 @@ export interface ReconnectOptions {
 /** Rows of one recipient held in memory at once. */
 const pageMax = 250
 
-/** Looks for what waits until a recipient connects; resolves when it is due, or could not be. */
-export type Reconnect = (tenant: string, recipient: string) => Promise<void>
+/**
+ * Looks for what waits until a recipient connects; resolves when it is due: to false where the record did not answer, and the
+ * caller is to ask again. One that is looked for already has a caller who does.
+ */
+export type Reconnect = (tenant: string, recipient: string) => Promise<boolean>
 
 /** Returns the function to call when a recipient connects. */
 export function createReconnect(options: ReconnectOptions): Reconnect {
@@ -57,13 +60,18 @@ export function createReconnect(options: ReconnectOptions): Reconnect {
     // One search per recipient at a time, for recipients that connect and disconnect repeatedly.
     const isBehindAnother = searching.has(key)
     searching.set(key, isBehindAnother)
-    if (isBehindAnother) return
-    do {
-      searching.set(key, false)
-      await releaseAll(tenant, recipient).catch((error) =>
-        options.onError('look for what waits for a connection', error),
-      )
-    } while (searching.get(key) === true)
-    searching.delete(key)
+    if (isBehindAnother) return true
+    try {
+      do {
+        searching.set(key, false)
+        await releaseAll(tenant, recipient)
+      } while (searching.get(key) === true)
+      return true
+    } catch (error) {
+      options.onError('look for what waits for a connection', error)
+      return false
+    } finally {
+      searching.delete(key)
+    }
   }
 }

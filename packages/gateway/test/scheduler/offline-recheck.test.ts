@@ -37,7 +37,11 @@ function start(...answers: readonly Answer[]) {
       asked.push(names.map(({ recipient }) => recipient))
       return { connected: names.map(({ recipient }) => connected.includes(recipient)), isWhole }
     },
-    reconnect: async (_tenant, recipient) => void released.push(recipient),
+    onConnect: () => () => {},
+    async reconnect(_tenant, recipient) {
+      released.push(recipient)
+      return true
+    },
     clock: {
       now: () => 0,
       soon: setImmediate,
