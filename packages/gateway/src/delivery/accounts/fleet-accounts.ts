@@ -332,7 +332,7 @@ class FleetPool implements FleetRounds<FleetAccount> {
     }
     this.#bornAt = answer.bornAt
     if (isBorn || answer.verdicts.length + answer.results.length > 0) this.#newsAt = now
-    this.#lastVerdict = answer.lastVerdict
+    this.#lastVerdict = isBorn ? 0 : answer.lastVerdict // They are numbered anew: the next answer tells all of them.
     for (const verdict of answer.verdicts) this.#accounts[verdict.account]?.hearVerdict(now, verdict)
     let granted = 0
     for (const [index, { account, ask }] of asks.entries()) {

@@ -80,6 +80,20 @@ for (const engine of engines)
       assert.ok(!started.isBroken && !caller.isBroken)
     })
 
+    it('is not asked for by a process that has not heard of a block since the state was lost', async () => {
+      const { rig, judge, caller } = open()
+      const block = async (retryAfter: string, ms: number): Promise<void> => {
+        judge.judge(rig.now(), { outcome: 'rate_limited', retryAfter, detail: '429' }, 1, false)
+        await rig.pass(ms)
+      }
+      for (let blocks = 0; blocks < 2; blocks += 1) await block('1', 3_000)
+      assert.ok(!judge.isOut(rig.now()) && !caller.isOut(rig.now()))
+      await rig.lose()
+      await block('3600', 5_000)
+      assert.ok(judge.isOut(rig.now()))
+      assert.ok(caller.isOut(rig.now()), 'the numbers of the verdicts begin anew')
+    })
+
     it('stays the only one where the state is lost while it is under way', async () => {
       const { rig, judge, caller, isFree, begin, fail } = open()
       await fail()
