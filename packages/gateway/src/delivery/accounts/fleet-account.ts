@@ -100,7 +100,7 @@ export class FleetAccount implements AccountState {
 
   get probeAt(): number | undefined {
     if (!this.isBroken) return undefined
-    return Math.max(this.#openUntil, this.#probedUntil, this.waitsUntil)
+    return Math.max(this.#openUntil, this.#tokens.isProbe ? 0 : this.#probedUntil, this.waitsUntil)
   }
 
   freeAt(now: number, kept: number): number | undefined {

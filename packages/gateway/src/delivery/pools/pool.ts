@@ -3,7 +3,6 @@
  * place in every window of its rate, is neither blocked nor broken, and has a free call; and the pool, while some of
  * its accounts are out, still admits a call. Accounts take turns.
  */
-
 import type { Channel } from '../../model.ts'
 import type { AccountChange, AccountState } from '../../ports/accounts.ts'
 import type { AccountRecord, Provider, SendResult } from '../../ports.ts'
@@ -266,10 +265,11 @@ export class Pool {
     this.#tellNews()
   }
 
-  /** Hears of what an account learns later: tokens, and verdicts that were made elsewhere. */
+  /** Hears of what an account learns later: tokens, a probe that is free again or its own, and verdicts made elsewhere. */
   #listen(account: AccountState): void {
     account.listen({
       tokens: () => {
+        if (this.#out.has(account)) this.#probeAt = Math.min(this.#probeAt, account.probeAt ?? this.#probeAt)
         this.#changed(account)
         this.#tellNews()
       },
