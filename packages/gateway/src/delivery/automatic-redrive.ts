@@ -72,6 +72,8 @@ export function createAutomaticRedrive(options: AutomaticRedriveOptions): Automa
   let beganAt: number | undefined
   let freeSeenAt = Number.NEGATIVE_INFINITY
   let disarm: (() => void) | undefined
+  /** False while it waits for the next tick, or for the role: then a change of an account changes nothing. */
+  let waitsForAccount = false
   let disarmLook: (() => void) | undefined
   let working: Promise<void> | undefined
   let stopped = false
@@ -99,6 +101,7 @@ export function createAutomaticRedrive(options: AutomaticRedriveOptions): Automa
     lookElsewhere()
     if (stopped || working !== undefined || disarm !== undefined || maybeDead.size === 0) return
     const now = clock.now()
+    waitsForAccount = false
     if (!members.holds(`redrive:${route.channel}`)) {
       beganAt = undefined
       arm(now + otherMs)
@@ -114,6 +117,7 @@ export function createAutomaticRedrive(options: AutomaticRedriveOptions): Automa
     }
     if (!isFree && !isUrgent) {
       if (free !== undefined) arm(free)
+      waitsForAccount = true
       return
     }
     // With all accounts out there is room for a probe alone.
@@ -218,8 +222,10 @@ export function createAutomaticRedrive(options: AutomaticRedriveOptions): Automa
     },
     wake,
     changed() {
-      disarm?.()
-      disarm = undefined
+      if (waitsForAccount) {
+        disarm?.()
+        disarm = undefined
+      }
       wake()
     },
     async stop() {

@@ -120,7 +120,7 @@ export function createChannelWorker(options: ChannelWorkerOptions): ChannelWorke
     queueExpiry.watch(now)
     // Its timer may be set for an instant that has changed.
     if (queue.size(channel) > 0) arm(now)
-    else automaticRedrive.changed()
+    automaticRedrive.changed()
   }
 
   return {

@@ -72,6 +72,25 @@ test('notifications that wait longer than 5 s while all accounts are out are dea
   assert.equal(stage.calls[1]!.at, 60 * second)
 })
 
+test('dead letters return soon after a hold is ended early, though a message waits at that moment', async (t) => {
+  let limited = true
+  const answer = (): SendResult => (limited ? throttled('60') : delivered)
+  const stage = await createStage(t, { rates: [''], answer })
+  await stage.queue(queued('first'))
+  limited = false
+  await stage.queue(...many(3))
+  await stage.runFor(10 * second)
+  assert.deepEqual(await stage.last('n0'), ['dead', 'pool_blocked', 5 * second])
+  const { pool, clock } = stage
+  pool.hold('a', clock.now() + 24 * 3_600 * second, clock.now())
+  await stage.runFor(60 * second)
+  await stage.queue(queued('waiting'))
+  pool.hold('a', 0, clock.now())
+  await stage.runFor(5 * second)
+  assert.equal((await stage.record('waiting')).status, 'delivered')
+  for (const id of ['first', 'n0', 'n1', 'n2']) assert.equal((await stage.record(id)).status, 'delivered', id)
+})
+
 test('a stopped worker takes nothing and leaves no timer', async (t) => {
   const stage = await createStage(t, { rates: ['1/s'] })
   await stage.queue(...many(3))
