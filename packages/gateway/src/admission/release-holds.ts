@@ -8,14 +8,15 @@ import { awaitsLimits } from '../awaits-limits.ts'
 import { isStateAway, SluiceError } from '../errors.ts'
 import type { Notification } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
-import type { Clock, LimitState } from '../ports.ts'
-import type { RecipientLimiter, Recipients } from '../stages.ts'
+import type { Clock, LimitState, Store } from '../ports.ts'
+import type { RecipientLimiter, Recipients, ReleaseRequest } from '../stages.ts'
 import { fingerprintHoldOf } from './duplicates.ts'
 import { createRests } from './rests.ts'
 import type { TenantThrottle } from './tenant-throttle/tenant-throttle.ts'
 
 export interface HoldReleaserOptions {
-  readonly limiter: Pick<RecipientLimiter, 'cancel'>
+  readonly limiter: RecipientLimiter
+  readonly store: Pick<Store, 'notification'>
   readonly state: Pick<LimitState, 'releaseFingerprints'>
   readonly recipients: Recipients
   readonly policy: Policy
@@ -33,6 +34,11 @@ export type ReleaseHolds = (held: Notification, ended: Notification['status']) =
 
 export interface HoldReleaser {
   readonly releaseHolds: ReleaseHolds
+  /**
+   * The limiter, which takes back again in the background what it could not, because the server of the limits is away: what
+   * a try to accept had reserved would stand in the way of others for a window.
+   */
+  readonly limiter: RecipientLimiter
   /** Ends the retries; resolves to false where some were left: the next start has to let others move up. */
   stop(): Promise<boolean>
 }
@@ -45,9 +51,10 @@ const [retryMsMin, retryMsMax] = [1_000, 60_000]
 const retriesMax = 10_000
 
 export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
-  const { limiter, state, recipients, policy, throttle, clock, onError } = options
+  const { limiter, state, store, recipients, policy, throttle, clock, onError } = options
   const { rest, wakeAll } = createRests(clock)
   const retries = new Set<Promise<void>>()
+  const takenBackLater = new Set<string>()
   let stopped = false
   let isLeft = false
 
@@ -98,20 +105,43 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
     }
   }
 
-  function retryLater(id: string, steps: Step[]): void {
+  function retryLater(id: string, steps: Step[]): Promise<void> {
     if (stopped) isLeft = true
-    if (stopped || retries.size >= retriesMax) return
+    if (stopped || retries.size >= retriesMax) return Promise.resolve()
     const retrying = retry(id, steps).finally(() => retries.delete(retrying))
     retries.add(retrying)
+    return retrying
+  }
+
+  /** One that is on record by then keeps what it holds. */
+  function takeBackLater(request: ReleaseRequest): void {
+    const { tenant, id } = request.notification
+    if (takenBackLater.has(id)) return
+    takenBackLater.add(id)
+    const step: Step = async () => {
+      if ((await store.notification(tenant, id)) === undefined) await limiter.takeBack([request])
+    }
+    void retryLater(id, [step]).finally(() => takenBackLater.delete(id))
   }
 
   return {
+    limiter: {
+      ...limiter,
+      async takeBack(requests) {
+        try {
+          await limiter.takeBack(requests)
+        } catch (error) {
+          if (isStateAway(error)) for (const request of requests) takeBackLater(request)
+          throw error
+        }
+      },
+    },
     async releaseHolds(held, ended) {
       const steps = stepsOf(held, ended)
       try {
         await take(steps)
       } catch (error) {
-        if (isPassing(error)) retryLater(held.id, steps)
+        if (isPassing(error)) void retryLater(held.id, steps)
         if (!isStateAway(error)) throw error
       }
     },

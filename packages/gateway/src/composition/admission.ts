@@ -105,7 +105,16 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
     createMemoryThrottle({ store, clock, marginMs, ratesOf, onError })
   const throttleState = parts.wrapThrottle?.(ownThrottle) ?? ownThrottle
   const throttle = createTenantThrottle({ state: throttleState, clock, policy })
-  const holdReleaser = createHoldReleaser({ limiter, state, recipients, policy, throttle, clock, onError })
+  const holdReleaser = createHoldReleaser({
+    limiter,
+    state,
+    store,
+    recipients,
+    policy,
+    throttle,
+    clock,
+    onError,
+  })
   const { releaseHolds } = holdReleaser
   const pauseNewcomers = createNewcomerPause({ policy, recipients, state })
 
@@ -177,7 +186,7 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
     store,
     ledger: { ...ledger, commit },
     state,
-    limiter,
+    limiter: holdReleaser.limiter,
     recipients,
     policy,
     forbiddenHours,
