@@ -96,8 +96,8 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
   /** Undefined before the start. */
   let reviewing: Review | undefined
   /**
-   * Ids that were looked at and are not on record, with their subjects: slots of a commit under way. One whose commit
-   * was refused stays until it is the oldest of too many.
+   * Ids that were looked at and are not on record, or undecided there, with their subjects: slots of a commit under way.
+   * One whose commit was refused stays until it is the oldest of too many.
    */
   const unrecorded = new Map<string, Subject>()
   /** True if somebody may have been left with a later instant than there was. */
@@ -248,6 +248,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
       try {
         if (notification === undefined) turn.keeps(await closeEarlier(subject, id))
         else if (waits(notification)) turn.keeps(await moveOne(subject, notification, writes))
+        else if (notification.status === 'queued' && notification.undecided) unrecorded.set(id, subject)
         else {
           if (index === gone) gone += 1
           await state.delist([{ subject, id }])
