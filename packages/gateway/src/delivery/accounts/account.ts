@@ -47,7 +47,8 @@ export interface AccountPolicy {
 const secondMs = 1_000
 /** Characters of a Retry-After that are kept for display. */
 const headerMax = 64
-const recheckMs = 1_000
+/** An account that is not free is looked at again after so long, where nobody says when it is. */
+export const recheckMs = 1_000
 /** Calls per second: fewer say nothing about the rate that an account without a configured one can take. */
 const learnedMin = 10
 

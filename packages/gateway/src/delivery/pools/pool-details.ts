@@ -7,6 +7,16 @@ interface ReportingAccount {
   details(now: number): AccountDetails
 }
 
+export function poolReport(
+  { channel, provider }: Pick<PoolReport, 'channel'> & { readonly provider: { readonly name: string } },
+  members: readonly ReportingAccount[],
+  now: number,
+): PoolReport {
+  const accounts = members.map((account) => account.report(now))
+  const rate = [...new Set(accounts.map((account) => account.rate))].join(' · ')
+  return { channel, provider: provider.name, rate, accounts }
+}
+
 export function poolDetails(
   report: PoolReport,
   { admittedPerSecond }: Pick<PoolLoad, 'admittedPerSecond'>,

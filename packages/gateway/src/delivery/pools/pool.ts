@@ -7,7 +7,7 @@ import type { Channel } from '../../model.ts'
 import type { AccountChange, AccountState } from '../../ports/accounts.ts'
 import type { AccountRecord, Provider, SendResult } from '../../ports.ts'
 import type { AccountPast, PoolDetails, PoolLoad, PoolReport } from '../../stages.ts'
-import { type AccountOptions, type AccountPolicy, PooledAccount } from '../accounts/account.ts'
+import { type AccountOptions, type AccountPolicy, PooledAccount, recheckMs } from '../accounts/account.ts'
 import { type BreakerPolicy, defaultBreakerPolicy } from '../accounts/breaker.ts'
 import { SlicedCount } from '../accounts/sliced-count.ts'
 import { endpointOf, isFailure } from '../fault.ts'
@@ -15,7 +15,7 @@ import { RetryBudget } from '../retry-budget.ts'
 import { defaultRetryPolicy, type RetryPolicy } from '../retry-policy.ts'
 import { Lease } from './lease.ts'
 import { LoadShedding } from './load-shedding.ts'
-import { learnedRatio, poolDetails, sum } from './pool-details.ts'
+import { learnedRatio, poolDetails, poolReport, sum } from './pool-details.ts'
 import { RoundRobin } from './round-robin.ts'
 
 export interface PoolOptions {
@@ -74,7 +74,7 @@ export class Pool {
   readonly #out = new Set<AccountState>()
   /** The end of the first block. */
   #backAt = Number.POSITIVE_INFINITY
-  /** The instant at which the first open breaker may be probed. */
+  /** The instant at which the first open breaker may be probed, and its account has a place for that. */
   #probeAt = Number.POSITIVE_INFINITY
   #kept = 0
   #shared = false
@@ -146,12 +146,15 @@ export class Pool {
 
   /** Leases probes, which are not subject to load shedding: a probe is how an account comes back. */
   #probe(now: number, leases: Lease[], max: number): void {
+    let next = Number.POSITIVE_INFINITY
     for (const account of this.#out) {
       if (leases.length === max) break
-      const free = account.freeAt(now, 0, false)
-      if (free !== undefined && free <= now) leases.push(this.#leaseOf(account, now))
+      const free = account.freeAt(now, 0, false) ?? now + recheckMs
+      if (free <= now) leases.push(this.#leaseOf(account, now))
+      else if (account.isBroken) next = Math.min(next, free)
     }
     this.#weigh(now)
+    if (leases.length < max) this.#probeAt = Math.max(this.#probeAt, next)
   }
 
   /** Exchanges the lease for one of another account that is free, if any; that account keeps its turn. */
@@ -242,6 +245,7 @@ export class Pool {
   }
 
   #changed(account: AccountState): void {
+    if (this.#out.has(account)) this.#probeAt = Math.min(this.#probeAt, account.probeAt ?? this.#probeAt)
     this.#turns.changed(account)
     this.#criticalTurns.changed(account)
   }
@@ -269,7 +273,6 @@ export class Pool {
   #listen(account: AccountState): void {
     account.listen({
       tokens: () => {
-        if (this.#out.has(account)) this.#probeAt = Math.min(this.#probeAt, account.probeAt ?? this.#probeAt)
         this.#changed(account)
         this.#tellNews()
       },
@@ -340,9 +343,8 @@ export class Pool {
   }
 
   async warm(): Promise<void> {
-    const warmed = await Promise.allSettled(
-      this.#accounts.map((account) => this.provider.warm?.(account.account)),
-    )
+    const warming = this.#accounts.map(({ account }) => this.provider.warm?.(account))
+    const warmed = await Promise.allSettled(warming)
     for (const result of warmed) {
       // A server that is down now may be back at the first message; a key that cannot be read stays unreadable.
       if (result.status === 'rejected' && (result.reason as { code?: string }).code === 'INVALID_CONFIG')
@@ -393,8 +395,6 @@ export class Pool {
   }
 
   report(now: number): PoolReport {
-    const accounts = this.#accounts.map((account) => account.report(now))
-    const rate = [...new Set(accounts.map((account) => account.rate))].join(' · ')
-    return { channel: this.channel, provider: this.provider.name, rate, accounts }
+    return poolReport(this, this.#accounts, now)
   }
 }

@@ -349,3 +349,13 @@ test('a server that is down does not keep a pool from starting, an unreadable ke
 test('a pool is reported with each rate once', () => {
   assert.equal(poolOf(['10/s', '10/s', '5/s']).report(start).rate, '10/s · 5/s')
 })
+
+test('a pool is not free for a probe for which its account has no place, though another account has places', () => {
+  const pool = poolOf(['1/h', '100/s'])
+  call(pool, start, broken, 'a')
+  const now = start + 6 * second
+  for (const lease of pool.lease(now, 10)) lease.end()
+  assert.deepEqual(pool.lease(now, 10), [])
+  assert.ok(pool.freeAt(now)! > now, 'it is free at once, and gives no lease')
+  assert.deepEqual(idsOf(pool.lease(start + 3_600 * second, 10)).includes('a'), true)
+})
