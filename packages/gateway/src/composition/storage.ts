@@ -147,7 +147,7 @@ export async function openStorage(
     recipients,
     holds,
     complaints,
-    isShared: fleet !== undefined,
+    isShared: store.isVersioned,
     clock,
   })
   return {

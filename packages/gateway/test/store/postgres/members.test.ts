@@ -79,7 +79,8 @@ describe('the processes of a fleet on PostgreSQL', needs('postgres'), () => {
     }
     const [first] = holders()
     await first!.members.close()
-    assert.equal(holders().length, 0)
+    // Another one may have taken it already.
+    assert.ok(!first!.members.holds('retention') && holders().length <= 1)
     await until(() => holders().length === 1)
     await until(() => holders()[0]!.members.count() === 2)
   })
