@@ -52,11 +52,20 @@ export function fingerprintHoldOf(policy: Policy, notification: Notification, wi
   return { subject, fingerprint: notification.fingerprint, id: notification.id, windowMs }
 }
 
+/**
+ * A cancelled, failed or suppressed notification is not a first (contract, Deduplication); a critical one passes
+ * deduplication, and takes no fingerprint.
+ */
+export function countsAsFirst({ status, priority }: Pick<Notification, 'status' | 'priority'>): boolean {
+  return priority !== 'critical' && status !== 'cancelled' && status !== 'failed' && status !== 'suppressed'
+}
+
 export function createDuplicates({ policy, state, limiter, store, clock }: DuplicatesOptions): Duplicates {
   /**
-   * Takes a fingerprint that another notification holds if that was never accepted; false where it is on record. Its
-   * process may have died before the commit, and what it did not accept comes again: from Kafka, or from a client. The
-   * place of the limits that it has reserved is free then.
+   * Takes a fingerprint that another notification holds if that was never accepted, or is no first any more; false where it
+   * is one on record. Its process may have died before the commit, and what it did not accept comes again: from Kafka, or
+   * from a client; or behind the commit that ended it, before it gave back what that notification held. The place of the
+   * limits that it has reserved is free then.
    */
   async function takeOrphaned(
     { notification, recipient }: Candidate,
@@ -68,9 +77,10 @@ export function createDuplicates({ policy, state, limiter, store, clock }: Dupli
       if (holder !== undefined) {
         // Two batches may name the same recipients: only the later one waits for the other.
         if (own.has(holder.id) || (holder.id > hold.id && own.size > 1)) return false
-        if ((await store.notification(hold.subject.tenant, holder.id)) !== undefined) return false
+        const accepted = await store.notification(hold.subject.tenant, holder.id)
+        if (accepted !== undefined && countsAsFirst(accepted)) return false
         const leftMs = holder.since + orphanedMs - clock.now()
-        if (leftMs > 0) {
+        if (accepted === undefined && leftMs > 0) {
           const at = clock.now() + Math.min(lookMs, leftMs)
           await new Promise<void>((resolve) => clock.at(at, resolve))
           continue

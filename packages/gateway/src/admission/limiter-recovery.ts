@@ -6,6 +6,7 @@ import type { Limit } from '@sluice/limits'
 import type { Policy, SubjectRules } from '../policy/policy.ts'
 import type { Admission, Clock, Page, Store, Subject } from '../ports.ts'
 import type { Ledger, Recipients } from '../stages.ts'
+import { countsAsFirst } from './duplicates.ts'
 import { createOverduePlans, type SubjectInstants } from './overdue.ts'
 import type { ForbiddenHours } from './quiet-hours.ts'
 import { findOrNobody } from './recipient-cache.ts'
@@ -313,12 +314,4 @@ const waitsFor = ({ status }: Admission): boolean => status === 'scheduled' || s
 /** One that had been sent and was suppressed later has an earlier `firedAt`. */
 function isCountedRefusal({ status, firedAt, dueAt }: Admission): boolean {
   return status === 'suppressed' && firedAt !== undefined && firedAt === dueAt
-}
-
-/**
- * A cancelled, failed or suppressed notification is not a first (contract, Deduplication); a critical one passes
- * deduplication, and takes no fingerprint.
- */
-function countsAsFirst({ status, priority }: Admission): boolean {
-  return priority !== 'critical' && status !== 'cancelled' && status !== 'failed' && status !== 'suppressed'
 }

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { createMemoryState } from '../../src/adapters/state/memory.ts'
 import type { Candidate } from '../../src/admission/candidate.ts'
 import { createDuplicates } from '../../src/admission/duplicates.ts'
-import type { Notification } from '../../src/model.ts'
+import type { Notification, Status } from '../../src/model.ts'
 import type { Policy } from '../../src/policy/policy.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
 import { withUndo } from '../../src/undo.ts'
@@ -12,8 +12,8 @@ import { withUndo } from '../../src/undo.ts'
 const subject = { key: 'acme/ada', tenant: 'acme', recipient: 'ada' }
 const windowMs = 3_600_000
 
-/** Another process holds the fingerprint of `held` under this id. Its notification is on record where it is `accepted`. */
-async function heldBy(holder: string, { held = 'f', accepted = false } = {}) {
+/** Another process holds the fingerprint of `held` under this id. Its notification is on record with the status, if any. */
+async function heldBy(holder: string, { held = 'f', status }: { held?: string; status?: Status } = {}) {
   const clock = createVirtualClock(1_000_000)
   const state = createMemoryState({
     clock,
@@ -29,7 +29,8 @@ async function heldBy(holder: string, { held = 'f', accepted = false } = {}) {
     state: { ...state, mayKeepHolds: true },
     limiter: { takeBack: async () => {} },
     store: {
-      notification: async () => (accepted ? ({ id: holder } as Notification) : undefined),
+      notification: async () =>
+        status === undefined ? undefined : ({ id: holder, priority: 'normal', status } as Notification),
     },
     clock,
   })
@@ -63,10 +64,15 @@ for (const [holder, order] of [
   })
 
   test(`one notification is a duplicate of ${order} one that is on record`, async () => {
-    const { suppress } = await heldBy(holder, { accepted: true })
+    const { suppress } = await heldBy(holder, { status: 'queued' })
     assert.deepEqual(await suppress({ 2: 'f' }), [])
   })
 }
+
+test('one that a killed process had cancelled, and not released, is no first', async () => {
+  const { suppress } = await heldBy('1', { status: 'cancelled' })
+  assert.deepEqual(await suppress({ 2: 'f' }), ['2'])
+})
 
 test('a batch does not wait for a later one, which may wait for it', async () => {
   const { suppress } = await heldBy('4')
