@@ -118,7 +118,8 @@ export function createSystemClock({
     line: () => ({ at: now(), aheadMs: wallNow() - now() }),
     continueFrom(line) {
       const wallAt = wallNow()
-      const at = lineAt(wallAt, line)
+      // The time of another process is read with a fraction; its offset is whole, as all instants on record.
+      const at = Math.round(lineAt(wallAt, line))
       endSlew()
       originMs = at - passed()
       aheadMs = Math.abs(wallAt - at) < stepMs ? 0 : wallAt - at

@@ -41,6 +41,8 @@ for (const byMs of [3_600_000, 5_000, -5_000, 150, -3_600_000])
     assert.ok(Math.abs(apartMs) < 10, `${apartMs} ms apart`)
     // The wall clock is that of the server, as far as a step counts as one.
     assert.ok(Math.abs(starting.aheadMs() - (Math.abs(byMs) < 250 ? 0 : byMs)) < 10, `${starting.aheadMs()}`)
+    // Instants of clients and providers are read with it, and the record has whole milliseconds.
+    assert.ok(Number.isInteger(starting.aheadMs()), `${starting.aheadMs()} ms ahead`)
   })
 
 test('keeps its own where it is alone, where nobody answers, and where they differ by little', async () => {
