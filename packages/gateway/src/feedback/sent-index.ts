@@ -1,8 +1,10 @@
 /**
  * Notes under which ids and addresses providers were given notifications, so that feedback that names only those is
  * correlated. It listens at the providers' answers and writes in batches beside the commits: a kill loses what was
- * sent in the last 50 ms, and that is then found by its notification id alone.
+ * sent in the last 50 ms, and that is then found by its notification id alone. What the store refuses while it is away
+ * waits here until it is back: STOP names nothing but the address.
  */
+import { concernsAll } from '../errors.ts'
 import { addressField, type Channel } from '../model.ts'
 import type { FeedbackRecord, SentRecord } from '../ports/feedback.ts'
 import type { Account, Clock, Message, Provider, SendResult } from '../ports.ts'
@@ -26,6 +28,8 @@ export interface SentIndex {
 
 /** Records wait this long for others of their batch, ms. */
 const waitMs = 50
+/** Delay until a batch is written again that the store has refused, ms. */
+const againMs = 1_000
 /** Records of one batch at most. */
 const batchMax = 500
 /** Records that wait at most: further ones are left out while the store does not answer. */
@@ -36,6 +40,9 @@ export function createSentIndex(options: SentIndexOptions): SentIndex {
   let waiting: SentRecord[] = []
   let writing: Promise<void> | undefined
   let disarm: (() => void) | undefined
+  /** True between a refusal of the store and the next try. */
+  let isResting = false
+  let isClosed = false
 
   function note(message: Message, account: Account, result: SendResult): void {
     if (result.outcome !== 'delivered') return
@@ -47,13 +54,14 @@ export function createSentIndex(options: SentIndexOptions): SentIndex {
     const address = to[addressField[channel]]
     if (address !== undefined && findsByAddress(channel, account))
       add(keys.ofAddress(channel, account.id, address))
-    if (waiting.length >= batchMax) flush()
+    if (waiting.length >= batchMax && !isResting) flush()
     else if (waiting.length > 0) disarm ??= clock.at(clock.now() + waitMs, flush)
   }
 
   function flush(): void {
     disarm?.()
     disarm = undefined
+    isResting = false
     writing ??= write().finally(() => {
       writing = undefined
     })
@@ -67,8 +75,18 @@ export function createSentIndex(options: SentIndexOptions): SentIndex {
         await record.keepSent(batch)
       } catch (error) {
         onError('note the ids of sent messages', error)
+        if (!concernsAll(error)) continue
+        waiting = [...batch, ...waiting]
+        if (!isClosed) rest()
+        return
       }
     }
+  }
+
+  function rest(): void {
+    isResting = true
+    disarm?.()
+    disarm = clock.at(clock.now() + againMs, flush)
   }
 
   return {
@@ -81,6 +99,7 @@ export function createSentIndex(options: SentIndexOptions): SentIndex {
       },
     }),
     async close() {
+      isClosed = true
       flush()
       await writing
     },
