@@ -7,6 +7,11 @@ export interface Report {
   readonly type: FeedbackType
   /** The instant at which it happened, epoch ms. */
   readonly at: number
+  /**
+   * The same instant as the reporter told it, epoch ms: what it is on the time line differs behind a step of the clock, and
+   * between processes. @defaultValue `at`
+   */
+  readonly toldAt?: number
   /** The notification, where the report names it. */
   readonly notificationId?: string
   /** The provider's own id of the message. */
@@ -31,9 +36,11 @@ export type Reporter =
 const detailMax = 500
 
 /** Identifies an event within its notification: the same report again has the same key. */
-export function keyOf({ eventId, type, at, permanent, detail, isStop }: Report): string {
+export function keyOf({ eventId, type, at, toldAt = at, permanent, detail, isStop }: Report): string {
   const said =
-    eventId === undefined ? [type, at, permanent ?? false, detail ?? '', isStop ?? false] : [eventId, type]
+    eventId === undefined
+      ? [type, toldAt, permanent ?? false, detail ?? '', isStop ?? false]
+      : [eventId, type]
   return createHash('sha256').update(JSON.stringify(said)).digest('hex').slice(0, 32)
 }
 

@@ -97,7 +97,7 @@ export function createWebhooks({ accounts, feedback, clock, onRefused, peers }: 
           if (token !== undefined && tokens.has(token)) throw refuse(known, 'replayed')
           if (reports.length > 0)
             await feedback.report(
-              reports.map((report) => ({ ...report, at: report.at - aheadMs })),
+              reports.map((report) => ({ ...report, at: report.at - aheadMs, toldAt: report.at })),
               { channel: known.channel, account },
             )
           // A call that could not be carried out may be repeated.

@@ -150,5 +150,6 @@ function readBody(body: unknown): readonly FeedbackBody[] {
 }
 
 function reportOf({ at, ...rest }: FeedbackBody, aheadMs: number): Report {
-  return { ...rest, at: parseInstant(at) - aheadMs }
+  const toldAt = parseInstant(at)
+  return { ...rest, at: toldAt - aheadMs, toldAt }
 }
