@@ -52,7 +52,14 @@ export function isInvalid(
 
 /** Compares addresses; mailboxes differ in no known service by the case of their letters. */
 export function isSameAddress(channel: Channel, a: string, b: string): boolean {
-  return channel === 'email' ? a.toLowerCase() === b.toLowerCase() : a === b
+  return channel === 'email' ? mailboxOf(a) === mailboxOf(b) : a === b
+}
+
+/** Writes a mailbox with its domain in ASCII: mail servers are given it so, and providers report it so. */
+function mailboxOf(text: string): string {
+  const domain = text.slice(text.lastIndexOf('@') + 1)
+  if (!/[^ -~]/.test(domain)) return text.toLowerCase()
+  return `${text.slice(0, -domain.length)}${URL.parse(`http://${domain}`)?.hostname ?? domain}`.toLowerCase()
 }
 
 /** Marks an address as invalid; it takes the place of another one of its channel. */

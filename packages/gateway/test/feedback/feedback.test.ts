@@ -180,6 +180,20 @@ test('the provider’s address decides which one bounced', async (t) => {
   assert.equal((await harness.post(stored)).status, 'queued')
 })
 
+test('a domain beyond ASCII is the same in the letters in which mail servers and providers have it', async (t) => {
+  const { harness, report } = await open(t)
+  const to = { id: 'ada', email: 'Ada@Bücher.example' }
+  const { id } = await harness.post({ ...email, to })
+  await harness.runFor(second)
+  await report([
+    { type: 'bounce', notificationId: id, permanent: true, address: 'ada@xn--bcher-kva.example' },
+  ])
+  const spelt = (address: string) => harness.post({ ...email, to: { id: 'ada', email: address } })
+  assert.equal((await spelt('Ada@Bücher.example')).status, 'suppressed')
+  assert.equal((await spelt('ada@xn--bcher-kva.example')).status, 'suppressed')
+  assert.equal((await spelt('ada@bucher.example')).status, 'queued', 'another domain')
+})
+
 test('a report about a notification of another tenant changes nothing there', async (t) => {
   const { harness, told, report, counts } = await open(t)
   const { id } = await harness.post(email)
