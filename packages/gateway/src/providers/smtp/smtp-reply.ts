@@ -28,7 +28,10 @@ const connectionSpent =
   /too many (?:messages?|e?mails?|transactions|deliveries)\b.{0,30}\b(?:connection|session)|\b(?:messages?|e?mails?|transactions) per (?:smtp )?(?:connection|session)/i
 /** Policies that refuse a mail, not an address. */
 const policy = /spam|blocked|black.?list|block.?list|denied|polic|relay|reputation|dmarc|dkim|\bspf\b/i
-const seconds = /(?:retry|try again|wait)\D{0,20}?(\d{1,5})\s*s(?:ec(?:ond)?s?)?\b/i
+/** A pause in the words of a server: “try again in 10 minutes”. */
+const pause =
+  /(?:retry|try again|wait|come back|listed)\D{0,20}?\b(\d{1,5})\s*(s|m|h)(?:ec(?:ond)?|in(?:ute)?|r|our)?s?\b/i
+const secondsPer: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600 }
 
 const greylisted = /gr[ea]y.?list/i
 /** A mailbox that gets more than it can take at the moment, also where Gmail answers it with 5.2.1. */
@@ -118,7 +121,7 @@ function judgeTemporary(
   detail: string,
 ): SendResult {
   if (enhanced === '4.7.28' || throttling.test(text)) {
-    const retryAfter = seconds.exec(text)?.[1]
+    const retryAfter = pauseOf(text)
     return { outcome: 'rate_limited', ...(retryAfter === undefined ? {} : { retryAfter }), detail }
   }
   // The recipient's server, or the relay for it, asks for a later retry: it says nothing about other recipients.
@@ -129,19 +132,20 @@ function judgeTemporary(
 
 /** A retry in minutes, for this recipient alone (RFC 5321, 4.5.4.1; RFC 6647 for greylisting). */
 function putOff(text: string, detail: string): SendResult {
-  const [, count, unit] =
-    /(?:retry|try again|wait|come back|listed)\D{0,20}?\b(\d{1,5})\s*(s|m)(?:ec(?:ond)?|in(?:ute)?)?s?\b/i.exec(
-      text,
-    ) ?? []
-  const after =
-    count === undefined ? undefined : String(Number(count) * (unit?.toLowerCase() === 'm' ? 60 : 1))
+  const retryAfter = pauseOf(text)
   return {
     outcome: 'failed',
     detail,
     recipientFault: true,
     retry: 'greylisting',
-    ...(after === undefined ? {} : { retryAfter: after }),
+    ...(retryAfter === undefined ? {} : { retryAfter }),
   }
+}
+
+/** Reads the pause that a reply asks for, in seconds. */
+function pauseOf(text: string): string | undefined {
+  const [, count, unit = ''] = pause.exec(text) ?? []
+  return count === undefined ? undefined : String(Number(count) * secondsPer[unit.toLowerCase()]!)
 }
 
 /** X.1 and X.2 concern the recipient's mailbox: a full one is no reason to stop calling the server. */

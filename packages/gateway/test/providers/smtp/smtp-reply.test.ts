@@ -101,6 +101,9 @@ test('the server’s retry time is passed on as written', () => {
     return result.outcome === 'rate_limited' ? result.retryAfter : 'no rate limit'
   }
   assert.equal(said('451 rate limit, try again in 60 seconds'), '60')
+  assert.equal(said('451 4.7.1 Rate limit exceeded, please try again in 10 minutes'), '600')
+  assert.equal(said('450 4.7.0 Too many messages, retry after 2 hours'), '7200')
+  assert.equal(said('450 4.7.0 Too many messages, retry after 5 mails'), undefined)
   assert.equal(said('451 rate limited; retry after 5s'), '5')
   assert.equal(said('451 rate limit exceeded'), undefined)
 })
@@ -128,6 +131,7 @@ test('a greylisting server is retried at the time it names', () => {
   }
   assert.equal(after('450 4.7.1 Greylisted for 5 minutes'), '300')
   assert.equal(after('450 4.2.0 Greylisted, try again in 90 seconds'), '90')
+  assert.equal(after('450 4.2.0 Greylisted, come back in 1 hour'), '3600')
   assert.equal(after('450 4.2.0 Greylisted'), undefined)
 })
 
