@@ -52,6 +52,8 @@ const sizeOf = (profile: Recipient | null, key: string): number =>
 export function createRecipientCache({ store, bytesMax = 2 ** 24 }: RecipientCacheOptions): RecipientCache {
   const known = new Segments<Recipient | null>(bytesMax / 2, sizeOf)
   let changes = 0
+  /** The read under way whose answer is cached, by recipient; one who changes meanwhile has none. */
+  const reading = new Map<string, object>()
   const keyOf = (tenant: string, recipient: string): string => `${tenant}\n${recipient}`
 
   // Nearly all recipients have no preferences, and the bloom filter says so without a read.
@@ -63,18 +65,26 @@ export function createRecipientCache({ store, bytesMax = 2 ** 24 }: RecipientCac
     found: (Recipient | null | Error | undefined)[],
   ): Promise<readonly (Recipient | null | Error)[]> {
     const missing = [...keys.keys()].filter((index) => found[index] === undefined)
+    const names = missing.map((index) => keyOf(keys[index]!.tenant, keys[index]!.recipient))
     const read: Awaited<ReturnType<Store['recipients']>>[number][] = []
-    while (read.length < missing.length) {
-      const asked = missing.slice(read.length, read.length + askedMax)
-      read.push(...(await store.recipients(asked.map((index) => keys[index]!))))
-    }
-    for (const [nth, index] of missing.entries()) {
-      const { tenant, recipient } = keys[index]!
-      // The recipient may have been written during the read.
-      const meanwhile = cached(tenant, recipient)
-      const profile = meanwhile ?? read[nth] ?? null
-      found[index] = profile
-      if (meanwhile === undefined && !(profile instanceof Error)) known.set(keyOf(tenant, recipient), profile)
+    const mine = {}
+    for (const name of names) reading.set(name, mine)
+    try {
+      while (read.length < missing.length) {
+        const asked = missing.slice(read.length, read.length + askedMax)
+        read.push(...(await store.recipients(asked.map((index) => keys[index]!))))
+      }
+      for (const [nth, index] of missing.entries()) {
+        const { tenant, recipient } = keys[index]!
+        // The recipient may have been written during the read, by another process or by an erasure too.
+        const meanwhile = cached(tenant, recipient)
+        const profile = meanwhile ?? read[nth] ?? null
+        found[index] = profile
+        const isNewest = meanwhile === undefined && reading.get(names[nth]!) === mine
+        if (isNewest && !(profile instanceof Error)) known.set(names[nth]!, profile)
+      }
+    } finally {
+      for (const name of names) if (reading.get(name) === mine) reading.delete(name)
     }
     return found as (Recipient | null | Error)[]
   }
@@ -99,6 +109,7 @@ export function createRecipientCache({ store, bytesMax = 2 ** 24 }: RecipientCac
     forget(tenant, recipient) {
       changes += 1
       known.delete(keyOf(tenant, recipient))
+      reading.delete(keyOf(tenant, recipient))
     },
     put(profile) {
       changes += 1

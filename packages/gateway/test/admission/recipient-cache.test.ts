@@ -93,3 +93,20 @@ test('a recipient who is written while a batch is read is found as written', asy
   const found = await recipients.findAll([{ tenant: 'acme', recipient: 'eve' }])
   assert.deepEqual(found, [{ tenant: 'acme', id: 'eve', locale: 'fr' }])
 })
+
+test('a recipient who is forgotten while they are read is read again: the answer may be from before the change', async () => {
+  let answer = (_: readonly (Recipient | undefined)[]): void => {}
+  const recipients = createRecipientCache({
+    store: { recipients: () => new Promise((resolve) => (answer = resolve)), mayHave: () => true },
+  })
+  const before: Recipient = { tenant: 'acme', id: 'eve', email: 'old@example.com' }
+  const finding = recipients.find('acme', 'eve')
+  recipients.forget('acme', 'eve')
+  answer([before])
+  assert.deepEqual(await finding, before)
+  assert.equal(recipients.cached('acme', 'eve'), undefined, 'it is of no use for whoever asks later')
+  const again = recipients.find('acme', 'eve')
+  answer([undefined])
+  assert.equal(await again, null)
+  assert.equal(recipients.cached('acme', 'eve'), null)
+})
