@@ -93,12 +93,17 @@ export function createDraftReader({
   offer,
   clock,
 }: {
-  readonly recipients: Pick<Recipients, 'find'>
+  readonly recipients: Pick<Recipients, 'find' | 'forget'>
   readonly offer: Offer
   readonly clock: Pick<Clock, 'now' | 'aheadMs'>
 }): DraftReader {
   async function addressed(draft: Draft, tenant: string, path: string): Promise<Draft> {
-    const fault = missingAddress(draft, await recipients.find(tenant, draft.to.id), `${path}/recipient`)
+    const { id } = draft.to
+    const faultNow = async () => missingAddress(draft, await recipients.find(tenant, id), `${path}/recipient`)
+    if ((await faultNow()) === undefined) return draft
+    // Another process may have stored one: its hint may be late, or lost.
+    recipients.forget(tenant, id)
+    const fault = await faultNow()
     if (fault !== undefined) throw invalidRequest([fault])
     return draft
   }

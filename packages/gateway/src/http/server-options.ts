@@ -75,7 +75,7 @@ export interface HttpServerOptions {
   readonly webhooks: Pick<Webhooks, 'take'>
   readonly policy: Policy
   readonly templates: Pick<Templates, 'has' | 'hasSubject'>
-  readonly recipients: Pick<Recipients, 'find' | 'findAll'>
+  readonly recipients: Pick<Recipients, 'find' | 'findAll' | 'forget'>
   /** Channels that a pool serves. */
   readonly channels: readonly Channel[]
   /** Channels on which the accounts have a fixed address. @defaultValue none */

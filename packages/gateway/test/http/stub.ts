@@ -342,6 +342,7 @@ function createMemory() {
   }
   const erase = async (tenant: string, id: string) => void stub.recipients.delete(`${tenant}/${id}`)
   const recipients: HttpServerOptions['recipients'] = {
+    forget: () => {},
     find: async (tenant, id) => stub.recipients.get(`${tenant}/${id}`) ?? null,
     findAll: (keys) =>
       keys.map(({ tenant, recipient }) => stub.recipients.get(`${tenant}/${recipient}`) ?? null),

@@ -32,7 +32,7 @@ function acceptorOf({ gateway, clock }: Harness, pace: IntakePace = { begin: () 
     gate: gateway.gate,
     store: gateway.store,
     readDraft: createDraftReader({
-      recipients: { find: async () => null },
+      recipients: { find: async () => null, forget() {} },
       offer: {
         templates: { has: () => false, hasSubject: () => false },
         channels: new Set(['email']),

@@ -270,7 +270,7 @@ function takeTopic(
     gate: gateway.gate,
     store: gateway.store,
     readDraft: createDraftReader({
-      recipients: { find: async () => null },
+      recipients: { find: async () => null, forget() {} },
       offer: {
         templates: { has: () => false, hasSubject: () => false },
         channels: new Set(['email']),

@@ -40,7 +40,7 @@ const sliceBytes = 2 ** 17
 export interface BatchRoutesOptions {
   readonly gate: Pick<Gate, 'admit'>
   readonly jobs: Pick<Jobs, 'open'>
-  readonly recipients: Pick<Recipients, 'findAll'>
+  readonly recipients: Pick<Recipients, 'findAll' | 'forget'>
   readonly offer: Offer
   readonly idempotency: Idempotency
   readonly clock: Clock
@@ -152,18 +152,28 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
       (index) => !faults.has(index) && !hasAddress(drafts[index]!, offer),
     )
     if (open.length === 0) return undefined
-    const judge = (found: readonly (Recipient | null | Error)[]): void => {
-      for (const [nth, index] of open.entries()) {
+    const keysOf = (indexes: readonly number[]) =>
+      indexes.map((index) => ({ tenant, recipient: drafts[index]!.to.id }))
+    const missingIn = (indexes: readonly number[], found: readonly (Recipient | null | Error)[]) =>
+      indexes.flatMap((index, nth) => {
         const recipient = found[nth]!
         if (recipient instanceof Error) throw recipient
         const fault = missingAddress(drafts[index]!, recipient, `/recipients/${index}`)
-        if (fault !== undefined) faults.set(index, invalidRequest([fault]))
-      }
+        return fault === undefined ? [] : [{ index, fault }]
+      })
+    // Another process may have stored an address: its hint may be late, or lost.
+    async function readAgain(indexes: readonly number[]): Promise<void> {
+      const keys = keysOf(indexes)
+      for (const key of keys) recipients.forget(tenant, key.recipient)
+      for (const { index, fault } of missingIn(indexes, await recipients.findAll(keys)))
+        faults.set(index, invalidRequest([fault]))
     }
-    const found = recipients.findAll(open.map((index) => ({ tenant, recipient: drafts[index]!.to.id })))
-    if (found instanceof Promise) return found.then(judge)
-    judge(found)
-    return undefined
+    const judge = (found: readonly (Recipient | null | Error)[]): Promise<void> | undefined => {
+      const missing = missingIn(open, found).map(({ index }) => index)
+      return missing.length === 0 ? undefined : readAgain(missing)
+    }
+    const found = recipients.findAll(keysOf(open))
+    return found instanceof Promise ? found.then(judge) : judge(found)
   }
 
   async function openJob(

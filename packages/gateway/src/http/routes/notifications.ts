@@ -18,7 +18,7 @@ import { aheadOf, decisionInWallTime, inWallTime } from '../wall-time.ts'
 
 export interface NotificationRoutesOptions {
   readonly gate: Pick<Gate, 'admit' | 'preview'>
-  readonly recipients: Pick<Recipients, 'find'>
+  readonly recipients: Pick<Recipients, 'find' | 'forget'>
   readonly offer: Offer
   readonly idempotency: Idempotency
   readonly clock: Clock

@@ -66,7 +66,7 @@ export type PolicyPreview = (
 export interface PolicyPreviewRoutesOptions {
   readonly preview: PolicyPreview
   readonly store: Pick<Store, 'notification'>
-  readonly recipients: Pick<Recipients, 'find'>
+  readonly recipients: Pick<Recipients, 'find' | 'forget'>
   readonly templates: Pick<Templates, 'has'>
   readonly offer: Offer
   readonly clock: Pick<Clock, 'now' | 'aheadMs'>
