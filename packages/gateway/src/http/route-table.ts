@@ -107,7 +107,7 @@ export function routeTable(
     ...(links?.urlFor === undefined
       ? []
       : unsubscribeRoutes({
-          ...{ links, editor, recipients, feedback, store, clock },
+          ...{ links, editor, feedback, store, clock },
           limits: createUnsubscribeLimits(),
         })),
     ...(options.webSocket === undefined ? [] : webSocketRoutes()),

@@ -8,7 +8,6 @@ import type { Feedback } from '../../feedback/feedback.ts'
 import type { OptOut } from '../../model.ts'
 import { hasOptOut, withOptOut } from '../../policy/preferences.ts'
 import type { Clock, Store } from '../../ports.ts'
-import type { Recipients } from '../../stages.ts'
 import type { RecipientEditor } from '../recipient-editor.ts'
 import type { Route } from '../route.ts'
 import { tokenParams } from '../schema.ts'
@@ -18,18 +17,16 @@ import type { UnsubscribeLimits } from '../unsubscribe-limits.ts'
 export interface UnsubscribeRoutesOptions {
   readonly links: Pick<UnsubscribeLinks, 'read'>
   readonly editor: RecipientEditor
-  readonly recipients: Pick<Recipients, 'find'>
   readonly limits: UnsubscribeLimits
   /** An unsubscribe is feedback about the mail that has the link. */
   readonly feedback: Pick<Feedback, 'report'>
-  readonly store: Pick<Store, 'notification'>
+  readonly store: Pick<Store, 'notification' | 'recipient'>
   readonly clock: Pick<Clock, 'now'>
 }
 
 export function unsubscribeRoutes({
   links,
   editor,
-  recipients,
   limits,
   feedback,
   store,
@@ -86,8 +83,9 @@ export function unsubscribeRoutes({
         const unsubscription = read(request.params)
         const { tenant, recipient, category, channel } = unsubscription
         const optOut: OptOut = { category, channel }
-        // Mail programs repeat uncertain requests: a repeated click costs one read.
-        if (!hasOptOut(await recipients.find(tenant, recipient), optOut)) {
+        // Mail programs repeat uncertain requests: a repeated click costs one read, of the record: another process may have
+        // taken the opt-out back.
+        if (!hasOptOut(await store.recipient(tenant, recipient), optOut)) {
           limits.take(tenant, recipient)
           await editor.edit(tenant, recipient, (before) =>
             withOptOut(before ?? { tenant, id: recipient }, optOut),
