@@ -1,6 +1,6 @@
 /** Erasure of a recipient in a store: the rows that it removes, and the facts that stay for limits and opt-outs. */
 import assert from 'node:assert/strict'
-import { advance, type Notification } from '../../model.ts'
+import { advance, type Job, type Notification } from '../../model.ts'
 import { pseudonymPrefix, type StoredAnswer } from '../../ports.ts'
 import { epoch, settled, someDigest, someJob, someNotification } from './sample.ts'
 import type { StoreCapabilities, Test } from './suite.ts'
@@ -196,6 +196,22 @@ export function erasures(test: Test, capabilities: StoreCapabilities): void {
     assert.ok(work.recipients[0]!.id.startsWith(pseudonymPrefix))
     assert.deepEqual(work.message.content, content, 'what is said to the others stays')
     assert.ok(!JSON.stringify(await store.job('acme', job.id)).includes('eve'))
+  })
+
+  test('takes no step of a job that was read before the erasure of a recipient whom it had refused', async (store) => {
+    const refusal = { recipient: 'eve', code: 'INVALID_REQUEST', detail: 'eve@example is no address' }
+    const job = someJob({ taken: 1, refused: [refusal] })
+    const message = { channel: 'email', category: 'news', priority: 'normal', content } as const
+    const recipients = ['amy', 'bob', 'dan'].map((id) => ({ id, email: `${id}@example.com` }))
+    await must(store, { jobs: [{ kind: 'open', job, work: { message, recipients } }] })
+    await store.beginErasure('acme', 'eve')
+    const step = (before: Job) => ({ kind: 'move', before, after: { ...before, taken: 2 } }) as const
+    assert.equal((await store.commit({ jobs: [step(job)] })).applied, false)
+    assert.deepEqual(await store.erase('acme', 'eve'), { done: true })
+    await must(store, { jobs: [step((await store.job('acme', job.id))!)] })
+    const now = (await store.job('acme', job.id))!
+    assert.equal(now.taken, 2)
+    assert.ok(!JSON.stringify(now).includes('eve'), JSON.stringify(now.refused))
   })
 
   test('leaves answers as they are that contain the id of a recipient as a word', async (store) => {

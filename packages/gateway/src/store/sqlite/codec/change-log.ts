@@ -82,7 +82,7 @@ type Bytes = Uint8Array<ArrayBuffer>
 
 /** A job write; a new job has no `before`. */
 export interface ShortJobWrite {
-  readonly before: Pick<Job, 'status' | 'taken'> | undefined
+  readonly before: Pick<Job, 'status' | 'taken' | 'refused'> | undefined
   readonly after: Job
   /** The work of a new job, as JSON or in parts. */
   readonly work: Bytes | InParts | undefined
@@ -255,8 +255,8 @@ function shortContent(content: SharedContent, parts: InParts | undefined): Short
 
 function shortJobWrite(write: JobWrite, parts: InParts | undefined): ShortJobWrite {
   if (write.kind === 'move') {
-    const { status, taken } = write.before
-    return { before: { status, taken }, after: write.after, work: undefined }
+    const { status, taken, refused } = write.before
+    return { before: { status, taken, refused }, after: write.after, work: undefined }
   }
   return { before: undefined, after: write.job, work: parts ?? joined(piecesOfWork(write.work)) }
 }

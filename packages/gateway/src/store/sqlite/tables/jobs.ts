@@ -42,8 +42,9 @@ export function prepareJobs(
     'INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING',
   )
   const insertWork = db.prepare('INSERT INTO job_work VALUES (?, CAST(? AS TEXT), ?, ?)')
+  // An erasure may have renamed a refused recipient meanwhile.
   const update = db.prepare(
-    'UPDATE jobs SET status = ?, taken = ?, refused = ?, sum = ? WHERE id = ? AND status = ? AND taken = ?',
+    'UPDATE jobs SET status = ?, taken = ?, refused = ?, sum = ? WHERE id = ? AND status = ? AND taken = ? AND refused = ?',
   )
   const removeWork = db.prepare('DELETE FROM job_work WHERE id = ? RETURNING parts')
   const find = db.prepare(`SELECT ${columns} FROM jobs j WHERE id = ? AND tenant = ?`)
@@ -97,7 +98,8 @@ export function prepareJobs(
         }
         return true
       }
-      if (update.run(status, taken, refused, sum, id, before.status, before.taken).changes === 0) return false
+      const believed = [before.status, before.taken, JSON.stringify(before.refused)] as const
+      if (update.run(status, taken, refused, sum, id, ...believed).changes === 0) return false
       if (before.status === 'running' && status !== 'running') {
         const key = deletingSecurely(db, () => removeWork.get(id))?.parts as number | null | undefined
         if (typeof key === 'number') parts.doom(key)
