@@ -14,6 +14,7 @@ import type { IntakeMessage } from '../read-record.ts'
 import { createWindow, type Window } from '../window.ts'
 import { type KafkaAddress, securityOf } from './address.ts'
 import { assignPartitions } from './assign.ts'
+import { type Answer, committedBatches } from './committed-batches.ts'
 
 export interface KafkaIntakeOptions extends KafkaAddress {
   readonly topic: string
@@ -57,7 +58,6 @@ const againMs = 1_000
 const lookMs = 20
 /** A stop waits for an answer of the brokers at most so long, ms. */
 const stopMs = 2_000
-const controlBatch = 1 << 5
 /** The broker has written its own time, once for all records of the batch. */
 const appendTimeBatch = 1 << 3
 
@@ -262,16 +262,13 @@ export function createKafkaIntake(options: KafkaIntakeOptions): KafkaIntake {
     return nodes.size > 0
   }
 
-  type Answer = Awaited<ReturnType<Consumer['fetch']>>['responses'][number]['partitions'][number]
-
   /** Takes records as far as there is room; the rest is read again. */
-  function takeAll(taken: Taken, { records, highWatermark }: Answer): void {
+  function takeAll(taken: Taken, answer: Answer): void {
     const { window, topicId, partition } = taken
-    taken.end = Number(highWatermark)
-    for (const batch of records ?? []) {
-      const isControl = (batch.attributes & controlBatch) !== 0
+    taken.end = Number(answer.highWatermark)
+    for (const { batch, records } of committedBatches(answer)) {
       const isAppendTime = (batch.attributes & appendTimeBatch) !== 0
-      for (const { offsetDelta, timestampDelta, value, headers } of isControl ? [] : batch.records) {
+      for (const { offsetDelta, timestampDelta, value, headers } of records) {
         const offset = Number(batch.firstOffset) + offsetDelta
         if (offset < window.fetchAt()) continue
         if (window.room() <= 0) return

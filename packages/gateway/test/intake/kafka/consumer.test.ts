@@ -1,0 +1,90 @@
+/** The consumer of a topic on a real Kafka: which records it gives to the gate, and from where it reads. */
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { describe, it, type TestContext } from 'node:test'
+import { Producer } from '@platformatic/kafka'
+import { needs } from '../../../../../scripts/services/needs.ts'
+import { createSystemClock } from '../../../src/adapters/clock.ts'
+import { createKafkaIntake } from '../../../src/intake/kafka/consumer.ts'
+import { type IntakePosition, joined } from '../../../src/ports/intake.ts'
+import { makeTopic, until } from '../topic.ts'
+
+const broker = process.env.SLUICE_TEST_KAFKA!
+
+/** Takes a topic in a group of its own; every record is accepted. */
+function takeTopic(t: TestContext, topic: string) {
+  const positions = new Map<string, IntakePosition>()
+  const taken: string[] = []
+  const intake = createKafkaIntake({
+    brokers: [broker],
+    topic,
+    group: topic,
+    record: {
+      positions: async (topicId) => [...positions.values()].filter((each) => each.topicId === topicId),
+      async advance(advanced) {
+        for (const each of advanced) {
+          const key = `${each.topicId}/${each.partition}`
+          positions.set(key, joined(positions.get(key) ?? each, each))
+        }
+      },
+    },
+    acceptor: {
+      async accept({ value }) {
+        taken.push(`${value}`)
+        return 'accepted'
+      },
+    },
+    clock: createSystemClock(),
+    onAway: (error) => t.diagnostic(`the brokers are away: ${error}`),
+    onBack: () => undefined,
+    onError: (what, error) => t.diagnostic(`${what}: ${error}`),
+  })
+  intake.start()
+  t.after(() => intake.stop())
+  return { intake, taken }
+}
+
+describe('the consumer of a topic', needs('kafka'), () => {
+  it('takes no record of a transaction that was aborted, and each of those that were committed', async (t) => {
+    const topic = `aborted-${randomUUID()}`
+    await makeTopic(broker, topic, 1)
+    const producers = ['one', 'other'].map(
+      () =>
+        new Producer({
+          clientId: 'test',
+          bootstrapBrokers: [broker],
+          idempotent: true,
+          transactionalId: randomUUID(),
+          retries: 20,
+          retryDelay: 250,
+        }),
+    )
+    t.after(() => Promise.all(producers.map((producer) => producer.close())))
+    const [one, other] = producers
+    const send = (transaction: Awaited<ReturnType<Producer['beginTransaction']>>, value: string) =>
+      transaction.send({ messages: [{ topic, partition: 0, value: Buffer.from(value) }], acks: -1 })
+    const committed = await other!.beginTransaction()
+    // One producer aborts twice; the records of another one lie between.
+    for (const n of [1, 2]) {
+      const aborted = await one!.beginTransaction()
+      await send(aborted, `aborted ${n}`)
+      await send(committed, `committed ${n}`)
+      await aborted.abort()
+    }
+    await committed.commit()
+    // The last one is longer than an answer of the broker: its end comes with a later one.
+    const long = await one!.beginTransaction()
+    for (const n of [3, 4, 5, 6]) await send(long, `aborted ${n} ${'x'.repeat(100_000)}`)
+    await long.abort()
+    const last = await one!.beginTransaction()
+    await send(last, 'committed 3')
+    await last.commit()
+    const { intake, taken } = takeTopic(t, topic)
+    await until('everything is read', () => taken.includes('committed 3'))
+    await until('nothing is left', () => intake.report().partitions[0]!.lag === 0)
+    assert.deepEqual(
+      taken.map((value) => value.slice(0, 11)),
+      ['committed 1', 'committed 2', 'committed 3'],
+    )
+  })
+})
