@@ -129,9 +129,9 @@ function article(type: string): string {
   return /^[aeiou]/.test(type) ? `an ${type}` : `a ${type}`
 }
 
-/** Escapes a key as part of a JSON Pointer (RFC 6901); overlong ones are cut. */
+/** Escapes a key as part of a JSON Pointer (RFC 6901); overlong ones are cut, also within a character. */
 export function pointer(key: string): string {
-  const short = key.length > 100 ? `${key.slice(0, 100)}…` : key
+  const short = key.length > 100 ? `${key.slice(0, 100).toWellFormed()}…` : key
   return short.replaceAll('~', '~0').replaceAll('/', '~1')
 }
 

@@ -65,6 +65,23 @@ describe('acceptance of records', () => {
     await harness.stop()
   })
 
+  it('keeps a record as poison whose unknown field is cut within a character', async () => {
+    const harness = await createHarness()
+    const { accept } = acceptorOf(harness)
+    const cut = `${'x'.repeat(99)}👋`
+    for (const [offset, value] of [
+      { ...body, [cut]: 1 },
+      { ...body, [cut]: '\0' },
+    ].entries())
+      assert.equal(await harness.done(accept(record(offset, value))), 'poison')
+    const { items } = await harness.gateway.store.intake.poison({ limit: 9 })
+    assert.deepEqual(
+      items.map(({ detail }) => detail.isWellFormed()),
+      [true, true],
+    )
+    await harness.stop()
+  })
+
   it('accepts a caller’s key once over all positions, and keeps another body under it as poison', async () => {
     const harness = await createHarness()
     const { accept } = acceptorOf(harness)

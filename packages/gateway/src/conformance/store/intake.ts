@@ -66,6 +66,12 @@ export function intake(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(ofTenant.items, [records[0], records[2]])
   })
 
+  test('keeps a record whose fault names a NUL and half of a character', async (store) => {
+    await store.intake.keepPoison([somePoison({ detail: '/\0\ud83d… is not a known field.' })])
+    const { items } = await store.intake.poison({ limit: 9 })
+    assert.match(items[0]!.detail, /… is not a known field\.$/)
+  })
+
   test('counts records that cannot be accepted by tenant', async (store) => {
     assert.deepEqual(await store.intake.countPoison(), [])
     const { tenant: _, ...unnamed } = somePoison({ offset: 4, at: epoch + 2 })

@@ -41,8 +41,8 @@ export const writePoison = `INSERT INTO poison (topic_id, partition, at_offset, 
       at bigint, detail text, bytes text, size int)
   ORDER BY n ON CONFLICT DO NOTHING`
 
-/** A text of PostgreSQL holds no NUL. */
-const storable = (text: string): string => text.replaceAll('\0', '\u{fffd}')
+/** A text of PostgreSQL holds neither a NUL nor half of a character. */
+const storable = (text: string): string => text.replaceAll('\0', '\u{fffd}').toWellFormed()
 
 export const poisonRow = (
   { topicId, partition, offset, topic, tenant, at, detail, bytes, size }: PoisonRecord,
