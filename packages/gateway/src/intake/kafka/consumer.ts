@@ -82,6 +82,8 @@ export function createKafkaIntake(options: KafkaIntakeOptions): KafkaIntake {
   let workingBytes = 0
   const counts = { accepted: 0, repeated: 0, poison: 0 }
   let consumer: Consumer | undefined
+  /** The member that has opened the partitions: a later one may know another topic by the same name. */
+  let opener: Consumer | undefined
   let isRunning = false
   /** The assignment has changed, or a request has failed: partitions are opened anew before the next request. */
   let isOutdated = true
@@ -169,6 +171,7 @@ export function createKafkaIntake(options: KafkaIntakeOptions): KafkaIntake {
   async function leave(): Promise<void> {
     const leaving = consumer
     consumer = undefined
+    opener = undefined
     isOutdated = true
     await leaving?.close(true).catch(() => {})
   }
@@ -180,6 +183,7 @@ export function createKafkaIntake(options: KafkaIntakeOptions): KafkaIntake {
     for (const taken of partitions.values()) taken.isMine = false
     const mine = consumer.assignments?.find((each) => each.topic === topic)?.partitions ?? []
     partitions = new Map()
+    opener = consumer
     if (mine.length === 0) return
     const metadata = await consumer.metadata({ topics: [topic], forceUpdate: true })
     const topicId = metadata.topics.get(topic)!.id
@@ -319,6 +323,7 @@ export function createKafkaIntake(options: KafkaIntakeOptions): KafkaIntake {
   }
 
   async function saveNow(): Promise<void> {
+    const member = opener
     const changed = [...partitions.values()].filter(({ isChanged }) => isChanged)
     if (changed.length === 0) return
     for (const taken of changed) taken.isChanged = false
@@ -340,7 +345,7 @@ export function createKafkaIntake(options: KafkaIntakeOptions): KafkaIntake {
       offset: BigInt(next),
       leaderEpoch: -1,
     }))
-    await consumer?.commit({ offsets }).catch(() => {})
+    await member?.commit({ offsets }).catch(() => {})
   }
 
   function saveAgain(): void {

@@ -2,12 +2,13 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { describe, it, type TestContext } from 'node:test'
-import { Producer } from '@platformatic/kafka'
+import { setTimeout as wait } from 'node:timers/promises'
+import { Admin, Producer } from '@platformatic/kafka'
 import { needs } from '../../../../../scripts/services/needs.ts'
 import { createSystemClock } from '../../../src/adapters/clock.ts'
 import { createKafkaIntake } from '../../../src/intake/kafka/consumer.ts'
 import { type IntakePosition, joined } from '../../../src/ports/intake.ts'
-import { makeTopic, until } from '../topic.ts'
+import { type Entry, makeTopic, produce, until } from '../topic.ts'
 
 const broker = process.env.SLUICE_TEST_KAFKA!
 
@@ -15,6 +16,7 @@ const broker = process.env.SLUICE_TEST_KAFKA!
 function takeTopic(t: TestContext, topic: string) {
   const positions = new Map<string, IntakePosition>()
   const taken: string[] = []
+  const store = { answers: Promise.resolve() }
   const intake = createKafkaIntake({
     brokers: [broker],
     topic,
@@ -22,6 +24,7 @@ function takeTopic(t: TestContext, topic: string) {
     record: {
       positions: async (topicId) => [...positions.values()].filter((each) => each.topicId === topicId),
       async advance(advanced) {
+        await store.answers
         for (const each of advanced) {
           const key = `${each.topicId}/${each.partition}`
           positions.set(key, joined(positions.get(key) ?? each, each))
@@ -41,7 +44,7 @@ function takeTopic(t: TestContext, topic: string) {
   })
   intake.start()
   t.after(() => intake.stop())
-  return { intake, taken }
+  return { intake, taken, store }
 }
 
 describe('the consumer of a topic', needs('kafka'), () => {
@@ -87,4 +90,38 @@ describe('the consumer of a topic', needs('kafka'), () => {
       ['committed 1', 'committed 2', 'committed 3'],
     )
   })
+
+  it('takes a topic that was made anew from its beginning, also where the store stood still meanwhile', async (t) => {
+    const topic = `anew-${randomUUID()}`
+    await makeTopic(broker, topic, 1)
+    await produce(broker, topic, numbered('old', 5))
+    const { intake, taken, store } = takeTopic(t, topic)
+    const { promise, resolve } = Promise.withResolvers<void>()
+    store.answers = promise
+    await until('the topic is taken', () => taken.length === 5)
+    await deleteTopic(topic)
+    await until('the intake has noticed', () => intake.report().awaySince !== undefined)
+    await makeTopic(broker, topic, 1)
+    await produce(broker, topic, numbered('new', 8))
+    // The store has the positions of the old topic before it, and answers while the new one is opened.
+    await wait(3_000)
+    resolve()
+    await until('the new topic is taken', () => taken.includes('new 7'))
+    assert.deepEqual(
+      taken.slice(5),
+      numbered('new', 8).map(({ value }) => value),
+    )
+  })
 })
+
+const numbered = (word: string, count: number, partition = 0): readonly Entry[] =>
+  Array.from({ length: count }, (_, n) => ({ partition, value: `${word} ${n}` }))
+
+const adminOf = () =>
+  new Admin({ clientId: 'test', bootstrapBrokers: [broker], retries: 20, retryDelay: 250 })
+
+async function deleteTopic(topic: string): Promise<void> {
+  const admin = adminOf()
+  await admin.deleteTopics({ topics: [topic] })
+  await admin.close()
+}
