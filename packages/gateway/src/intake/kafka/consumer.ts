@@ -187,20 +187,22 @@ export function createKafkaIntake(options: KafkaIntakeOptions): KafkaIntake {
     if (mine.length === 0) return
     const metadata = await consumer.metadata({ topics: [topic], forceUpdate: true })
     const topicId = metadata.topics.get(topic)!.id
-    const [positions, begins, committed] = await Promise.all([
+    const bounds = (timestamp: bigint) =>
+      consumer.listOffsets({ topics: [topic], partitions: { [topic]: [...mine] }, timestamp })
+    const [positions, begins, ends, committed] = await Promise.all([
       record.positions(topicId),
-      consumer.listOffsets({
-        topics: [topic],
-        partitions: { [topic]: [...mine] },
-        timestamp: ListOffsetTimestamps.EARLIEST,
-      }),
+      bounds(ListOffsetTimestamps.EARLIEST),
+      bounds(ListOffsetTimestamps.LATEST),
       consumer.listCommittedOffsets({ topics: [{ topic, partitions: [...mine] }] }),
     ])
     const stored = new Map(positions.map((position) => [position.partition, position]))
     for (const partition of mine) {
       // Where this store knows nothing of the partition, the group may: another consumer had the topic before.
       const hint = Math.max(0, Number(committed.get(topic)?.[partition] ?? -1n))
-      const window = createWindow(stored.get(partition) ?? { next: hint, ahead: [] })
+      const known = stored.get(partition) ?? { next: hint, ahead: [] }
+      const end = Number(ends.get(topic)?.[partition] ?? known.next)
+      // A partition that ends before has lost records, as where its broker lost power: what comes now is new.
+      const window = createWindow(known.next <= end ? known : { next: end, ahead: [] })
       window.readUpTo(Number(begins.get(topic)?.[partition] ?? 0n))
       partitions.set(partition, {
         topicId,
@@ -209,7 +211,7 @@ export function createKafkaIntake(options: KafkaIntakeOptions): KafkaIntake {
         isMine: true,
         isChanged: false,
         againAt: 0,
-        end: 0,
+        end,
       })
     }
   }

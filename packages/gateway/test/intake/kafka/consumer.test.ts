@@ -13,8 +13,8 @@ import { type Entry, makeTopic, produce, until } from '../topic.ts'
 const broker = process.env.SLUICE_TEST_KAFKA!
 
 /** Takes a topic in a group of its own; every record is accepted. */
-function takeTopic(t: TestContext, topic: string) {
-  const positions = new Map<string, IntakePosition>()
+function takeTopic(t: TestContext, topic: string, stored: readonly IntakePosition[] = []) {
+  const positions = new Map(stored.map((each) => [`${each.topicId}/${each.partition}`, each]))
   const taken: string[] = []
   const store = { answers: Promise.resolve() }
   const intake = createKafkaIntake({
@@ -112,6 +112,18 @@ describe('the consumer of a topic', needs('kafka'), () => {
       numbered('new', 8).map(({ value }) => value),
     )
   })
+
+  it('takes the other partitions beside one that has lost its end, and what is written there anew', async (t) => {
+    const topic = `truncated-${randomUUID()}`
+    await makeTopic(broker, topic, 2)
+    await produce(broker, topic, [...numbered('one', 3), ...numbered('other', 3, 1)])
+    const topicId = await idOf(topic)
+    const { taken } = takeTopic(t, topic, [{ topicId, partition: 0, next: 100, ahead: [102] }])
+    await until('the other partition is taken', () => taken.includes('other 2'), 20_000)
+    await produce(broker, topic, numbered('anew', 2))
+    await until('what is written anew is taken', () => taken.includes('anew 1'), 20_000)
+    assert.deepEqual(taken, ['other 0', 'other 1', 'other 2', 'anew 0', 'anew 1'])
+  })
 })
 
 const numbered = (word: string, count: number, partition = 0): readonly Entry[] =>
@@ -124,4 +136,11 @@ async function deleteTopic(topic: string): Promise<void> {
   const admin = adminOf()
   await admin.deleteTopics({ topics: [topic] })
   await admin.close()
+}
+
+async function idOf(topic: string): Promise<string> {
+  const admin = adminOf()
+  const metadata = await admin.metadata({ topics: [topic] })
+  await admin.close()
+  return metadata.topics.get(topic)!.id
 }
