@@ -103,6 +103,25 @@ export function erasures(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.notification('acme', back.id), back)
   })
 
+  test('erases what came before it, also where an earlier erasure of the recipient is still under way', async (store) => {
+    const sent = someNotification({ to: eve, content })
+    await must(store, { accept: [sent] })
+    await must(store, { moves: [settled(sent, epoch + 5)] })
+    await store.beginErasure('acme', 'eve')
+    const earlier = store.erase('acme', 'eve')
+    const back = someNotification({ to: eve, content, createdAt: epoch + 9, status: 'suppressed' })
+    const accepting = must(store, { accept: [back] })
+    await store.beginErasure('acme', 'eve')
+    await accepting
+    const later = await store.erase('acme', 'eve')
+    assert.deepEqual([await earlier, later], [{ done: true }, { done: true }])
+    assert.deepEqual((await store.list({ tenant: 'acme', recipient: 'eve', limit: 9 })).items, [])
+    const { to, content: told } = (await store.notification('acme', back.id))!
+    assert.deepEqual([Object.keys(to), told], [['id'], undefined])
+    assert.deepEqual(await store.erasures(), [])
+    await agree(store)
+  })
+
   test('keeps limit usage and opt-outs of an erased recipient', async (store, context) => {
     const sent = someNotification({ to: eve, content })
     await must(store, { accept: [sent, someNotification({ to: { id: 'bob' } })] })

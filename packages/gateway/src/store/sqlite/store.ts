@@ -329,10 +329,13 @@ export function createSqliteStore({
     },
     async erase(tenant, recipient) {
       const erased = erasedOf(tenant, recipient)
+      /** None, where another erasure of the recipient has ended this one. */
+      let until = -1
       for (let more = true; more; ) {
         const slice = await ask('eraseRows', erased, eraseSlice)
         if ('open' in slice) return { done: false, open: slice.open }
         more = slice.more
+        until = slice.until ?? until
       }
       for (let after: number | undefined = 0; after !== undefined; )
         after = await ask('eraseAnswers', erased, after, answersSlice)
@@ -340,7 +343,7 @@ export function createSqliteStore({
       // itself.
       await emptyLog()
       const log = isLogged ? [textOf([erasureRecord(tenant, recipient, clock.now())])] : []
-      await ask('eraseFinish', erased, log)
+      await ask('eraseFinish', erased, until, log)
       await emptyLog()
       return { done: true }
     },

@@ -30,14 +30,17 @@ export interface Erased {
 
 type ErasedRows =
   /** These notifications have not ended: nothing was done. */
-  { readonly open: readonly string[] } | { readonly more: boolean }
+  | { readonly open: readonly string[] }
+  /** `until`: the newest row that it is about; absent where another erasure of the recipient has ended it. */
+  | { readonly more: boolean; readonly until?: number }
 
 export interface Erasures {
   begin(erased: Erased): void
   rows(erased: Erased, max: number): ErasedRows
   /** Returns the next position; undefined at the end. */
   answers(erased: Erased, after: number, max: number): number | undefined
-  finish(erased: Erased): void
+  /** Ends the erasure up to this row; one that was begun again meanwhile goes on. */
+  finish(erased: Erased, until: number): void
   /** Erasures that were begun and not finished. */
   pending(): readonly Pick<Erased, 'tenant' | 'recipient'>[]
 }
@@ -59,13 +62,14 @@ const openMax = 100
 
 export function prepareErasures(parts: ErasuresParts): Erasures {
   const { db, recipientIndex, recipients, jobs, answers, contents, feedback } = parts
-  const insert = db.prepare('INSERT OR IGNORE INTO erasures (tenant, recipient) VALUES (?, ?)')
+  // One that is begun again is about all that came meanwhile, too.
+  const insert = db.prepare('INSERT OR REPLACE INTO erasures (tenant, recipient) VALUES (?, ?)')
   const mark = db.prepare(`INSERT OR REPLACE INTO meta VALUES ('${erasedName}', 1)`)
   const bound = db.prepare(`UPDATE erasures SET until_seq = coalesce(until_seq, ?)
     WHERE tenant = ? AND recipient = ? RETURNING until_seq AS until`)
   const unbind = db.prepare('UPDATE erasures SET until_seq = NULL WHERE tenant = ? AND recipient = ?')
   const newest = db.prepare('SELECT coalesce(max(seq), 0) AS seq FROM notifications')
-  const remove = db.prepare('DELETE FROM erasures WHERE tenant = ? AND recipient = ?')
+  const remove = db.prepare('DELETE FROM erasures WHERE tenant = ? AND recipient = ? AND until_seq = ?')
   // A digest that an item joined while the erasure went on stays: nothing else would bring that item to an end.
   const removeDigests = db.prepare(`DELETE FROM digests WHERE tenant = ? AND recipient = ?
     AND NOT EXISTS (SELECT 1 FROM states WHERE status = 2 AND digest_id = digests.id)`)
@@ -119,9 +123,11 @@ export function prepareErasures(parts: ErasuresParts): Erasures {
     rows(erased, max) {
       const { tenant, recipient } = erased
       const until = bound.get(Number(newest.get()!.seq), tenant, recipient)?.until
+      if (until === undefined) return { more: false }
+      const end = Number(until)
       const found = recipientIndex.lookup(tenant, recipient)
-      if (until === undefined || found === undefined) return { more: false }
-      const names = [...found, tenant, recipient, Number(until)] as const
+      if (found === undefined) return { more: false, until: end }
+      const names = [...found, tenant, recipient, end] as const
       const waiting = open.all(...names, openMax)
       if (waiting.length > 0) {
         // A digest that is made of them is accepted behind all that is on record now.
@@ -130,15 +136,15 @@ export function prepareErasures(parts: ErasuresParts): Erasures {
       }
       const rows = ended.all(...names, max) as unknown as readonly Row[]
       for (const row of rows) eraseRow(row, erased)
-      return { more: rows.length === max }
+      return { more: rows.length === max, until: end }
     },
 
     answers: ({ tenant, recipient, pseudonym }, after, max) =>
       answers.rename({ tenant, recipient, pseudonym, after, max }),
 
-    finish({ tenant, recipient }) {
+    finish({ tenant, recipient }, until) {
       removeDigests.run(tenant, recipient)
-      remove.run(tenant, recipient)
+      remove.run(tenant, recipient, until)
     },
 
     pending: () =>

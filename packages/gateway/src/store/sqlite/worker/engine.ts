@@ -287,10 +287,10 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     eraseRows: (erased: Erased, max: number) => erasing(() => erasures.rows(erased, max)),
     eraseAnswers: (erased: Erased, after: number, max: number) =>
       erasing(() => erasures.answers(erased, after, max)),
-    eraseFinish: (erased: Erased, log: readonly LogText[]) =>
+    eraseFinish: (erased: Erased, until: number, log: readonly LogText[]) =>
       erasing(() => {
         outbox.put(log)
-        erasures.finish(erased)
+        erasures.finish(erased, until)
       }),
     outboxSize: outbox.size,
     outboxRemove: (positions: readonly number[]) => erasing(() => outbox.remove(positions)),
