@@ -13,7 +13,7 @@ const controlBatch = 1 << 5
 /** The type in the key of a control record, behind its version: the transaction ends, and is aborted. */
 const abortType = 0
 
-export interface CommittedBatch {
+interface CommittedBatch {
   /** The bounds of the batch: everything in it is read. */
   readonly batch: Batch
   /** None where the transaction of the batch was aborted, or where it says how one has ended. */
