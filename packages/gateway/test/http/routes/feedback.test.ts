@@ -35,12 +35,13 @@ test('one event or a list is taken, and the answer counts them', async () => {
   const list = await stub.ask('POST', path, [complaint, bounce], { 'x-tenant-id': 'acme' })
   assert.deepEqual([list.status, list.text], [202, '{"accepted":2}'])
   const at = Date.UTC(2026, 10, 22, 10)
+  const bouncedAt = at - 3_600_000 + 1_500
   assert.deepEqual(reported, [
-    { reports: [{ ...complaint, at }], by: { tenant: 'acme' } },
+    { reports: [{ ...complaint, at, toldAt: at }], by: { tenant: 'acme' } },
     {
       reports: [
-        { ...complaint, at },
-        { ...bounce, at: at - 3_600_000 + 1_500 },
+        { ...complaint, at, toldAt: at },
+        { ...bounce, at: bouncedAt, toldAt: bouncedAt },
       ],
       by: { tenant: 'acme' },
     },
