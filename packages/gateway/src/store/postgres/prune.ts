@@ -59,8 +59,9 @@ export async function prune(
     [before.notifications],
   )
   // All contents are looked at, and nearly all of them stay: in one statement the commits behind it would wait for that, and
-  // with a million of them it would end in its time-out each time.
-  for (let after: string | null = ''; after !== null; ) {
+  // with a million of them it would end in its time-out each time. A process that only looks how old the record is forgets
+  // nothing, and leaves them to the one that prunes for all.
+  for (let after: string | null = before.notifications > 0 ? '' : null; after !== null; ) {
     const [page]: readonly { last: string | null }[] = await writer.task(({ query }) =>
       query<{ last: string | null }>(pruneContents, [after, contentSlice]),
     )
