@@ -211,11 +211,11 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
         fireAll,
         fireTogether,
       ),
-    left: ({ notification, recipient }) =>
+    left: ({ notification, recipient, at = 0 }) =>
       underRulesInForce(async () => {
         const requests = policy
           .rulesFor(notification, recipient)
-          .map(({ subject, rules }) => ({ subject, id: notification.id, rules }))
+          .map(({ subject, rules }) => ({ subject, id: notification.id, rules, at }))
         if (requests.length > 0) await state.force(requests)
       }),
     countRefusal: (reservationRequest) =>

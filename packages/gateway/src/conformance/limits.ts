@@ -178,26 +178,6 @@ export function exerciseLimits(name: string, open: () => OpenLimits | Promise<Op
       await state.resume([ada])
     })
 
-    it('counts without asking what is forced', async () => {
-      const { state, now } = await open()
-      const start = now()
-      await state.force([request('1'), request('2')])
-      assert.equal((await reserve(state, '3')).at, start + windowMs)
-    })
-
-    it('counts again only in subjects that are filled', async () => {
-      const { state, now, record, reads } = await open()
-      const start = now()
-      await state.recount([request('1?0')])
-      assert.equal(reads.length, 0)
-      record.set(ada.key, { entries: [{ id: '1?0', at: start, fired: true, streams: ['all'] }] })
-      assert.equal((await reserve(state, '2')).at, start + windowMs)
-      await state.recount([{ ...request('1?0', two), subject: bob }])
-      await reserve(state, '3', two, { subject: bob })
-      await state.recount([request('4?0', two, { subject: bob })])
-      assert.equal((await reserve(state, '5', two, { subject: bob })).at, start + windowMs)
-    })
-
     it('frees the place of what is cancelled, and pauses the subject where others wait for it', async () => {
       const { state, now } = await open()
       const start = now()

@@ -197,6 +197,57 @@ function deliveries(test: Test, { channel, tellsWritten }: ProviderCapabilities)
       }
     })
 
+  if (tellsWritten) {
+    test('writes nothing before onWritten has answered, on a new connection or a kept one', async (rig, send) => {
+      for (const kept of [0, 1, 2]) {
+        const asked = Promise.withResolvers<(mayBeWritten: boolean) => void>()
+        const sending = send(
+          someMessage(channel),
+          never,
+          (part) => part === 'envelope' || new Promise<boolean>((resolve) => asked.resolve(resolve)),
+        )
+        const answer = await asked.promise
+        await new Promise((resolve) => setTimeout(resolve, 20))
+        assert.equal(rig.arrived().length, kept)
+        answer(true)
+        is(await sending, 'delivered')
+        assert.equal(rig.arrived().length, kept + 1)
+      }
+    })
+
+    test('sends nothing where onWritten answers false later', async (rig, send) => {
+      for (const kept of [0, 1, 2]) {
+        const later: OnWritten = (part) =>
+          part === 'envelope' || new Promise<boolean>((resolve) => setTimeout(resolve, 5, false))
+        const late = await send(someMessage(channel), never, later)
+        is(late, 'failed')
+        assert.equal('maybeDelivered' in late, false, JSON.stringify(late))
+        assert.equal(rig.arrived().length, kept)
+        is(await send(), 'delivered')
+      }
+    })
+
+    test('sends nothing where onWritten answers behind the deadline, on a new connection or a kept one', async (rig, send) => {
+      for (const kept of [0, 1, 2]) {
+        const asked = Promise.withResolvers<(mayBeWritten: boolean) => void>()
+        const aborting = new AbortController()
+        const sending = send(
+          someMessage(channel),
+          aborting.signal,
+          (part) => part === 'envelope' || new Promise<boolean>((resolve) => asked.resolve(resolve)),
+        )
+        const answer = await asked.promise
+        aborting.abort()
+        const late = await sending
+        is(late, 'failed')
+        assert.equal('maybeDelivered' in late, false, JSON.stringify(late))
+        answer(true)
+        is(await send(), 'delivered')
+        assert.equal(rig.arrived().length, kept + 1)
+      }
+    })
+  }
+
   test('delivers after the server has closed its idle connections', async (rig, send) => {
     is(await send(), 'delivered')
     await hangUp(rig)

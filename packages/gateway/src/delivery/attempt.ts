@@ -30,7 +30,8 @@ import type { Route } from './pools/route.ts'
 import type { Retries } from './retry.ts'
 import { retryAfterOnLine } from './retry-policy.ts'
 
-export interface AttemptsOptions {
+/** The parts that the attempts of a channel share. */
+export interface AttemptContext {
   readonly route: Route
   readonly ledger: Pick<Ledger, 'live' | 'mark'>
   readonly limiter: Pick<RecipientLimiter, 'left' | 'cancel'>
@@ -44,30 +45,9 @@ export interface AttemptsOptions {
   readonly completer: Pick<Completer, 'add'>
   /** Counts attempts that have not finished. */
   readonly inFlight: InFlightCounter
+  /** Called with each attempt that has finished. */
+  readonly listeners: readonly ((attempt: Attempt) => void)[]
   readonly onError: (what: string, error: unknown) => void
-}
-
-/** Makes the attempts of one channel. */
-export interface Attempts {
-  /** Begins an attempt; from now on it owns the lease. */
-  begin(notification: Notification, lease: Lease): Attempt
-  /** Calls the listener with each attempt that has finished. */
-  onFinished(listener: (attempt: Attempt) => void): void
-}
-
-interface AttemptContext extends AttemptsOptions {
-  readonly listeners: ((attempt: Attempt) => void)[]
-}
-
-export function createAttempts(options: AttemptsOptions): Attempts {
-  const context: AttemptContext = { ...options, listeners: [] }
-  return {
-    begin(notification, lease) {
-      options.inFlight.begin()
-      return new Attempt(context, notification, lease)
-    },
-    onFinished: (listener) => void context.listeners.push(listener),
-  }
 }
 
 export type AttemptState = 'leased' | 'begun' | 'fired' | 'sent' | 'settled' | 'released'
@@ -93,6 +73,7 @@ export class Attempt implements SettledListener, InFlightSend {
   #isTracked = false
   #writtenAt: number | undefined
   #wasTooLate = false
+  #isAnswered = false
   /** True if the provider has got its envelope. */
   #isUnderWay = false
   /** The end of its right to send, an instant of `Clock.monotonic`. */
@@ -191,8 +172,12 @@ export class Attempt implements SettledListener, InFlightSend {
   /** Counts it as written now if that is later than it counts so far; resolves when it is counted. */
   countLate(now: number): Promise<void> | undefined {
     const at = this.#writtenAt ?? now
-    if (at - this.countsAt <= lateMsMax) return undefined
-    this.firedAt = at
+    return at - this.countsAt <= lateMsMax ? undefined : this.countAt(at)
+  }
+
+  /** Counts it at this instant, or later if that was asked for before; resolves when it is counted. */
+  countAt(at: number): Promise<void> {
+    this.firedAt = Math.max(this.firedAt, at)
     this.#counting ??= countAnew(this.#context, this).then(() => {
       this.#counting = undefined
       if (this.#writtenAt !== undefined) this.#stopTracking()
@@ -207,25 +192,30 @@ export class Attempt implements SettledListener, InFlightSend {
   }
 
   /** Called by the provider just before the last bytes are written; false if they may not leave any more. */
-  #written(part?: 'envelope'): boolean {
+  #written(part?: 'envelope'): boolean | Promise<boolean> {
     const { clock, inFlightSends } = this.#context
     const now = clock.now()
     // The provider may take longer to answer an envelope than a right lasts.
     const isOver = (part === 'envelope' || !this.#isUnderWay) && clock.monotonic() > this.#until
-    if (isOver || !inFlightSends.mayLeave(this) || !this.lease.mayLeave(now)) {
-      // An earlier try of the adapter may have been written: then its account has counted a call.
-      this.#wasTooLate = this.#writtenAt === undefined
-      return false
-    }
+    if (isOver || !inFlightSends.mayLeave(this) || !this.lease.mayLeave(now)) return this.#refuse()
     if (part === 'envelope') {
       this.#isUnderWay = true
       return true
     }
+    const counted = inFlightSends.countBefore(this)
+    if (counted !== undefined)
+      return counted.then((isCounted) => !this.#isAnswered && (isCounted ? this.#written() : this.#refuse()))
     this.#writtenAt = now
     this.lease.left(now)
     // While the limits are being told, it is not forgotten here.
     if (this.countLate(now) === undefined) this.#stopTracking()
     return true
+  }
+
+  #refuse(): false {
+    // An earlier try of the adapter may have been written: then its account has counted a call.
+    this.#wasTooLate = this.#writtenAt === undefined
+    return false
   }
 
   #stopTracking(): void {
@@ -243,6 +233,7 @@ export class Attempt implements SettledListener, InFlightSend {
     const { route, clock, retries, onError } = this.#context
     const { notification } = this
     const lease = this.lease
+    this.#isAnswered = true
     try {
       this.#deadline?.end()
       if (this.#counting === undefined) this.#stopTracking()

@@ -4,7 +4,7 @@
  * account is free by the clock.
  */
 import type { Clock, Queue } from '../ports.ts'
-import type { Attempts } from './attempt.ts'
+import type { Attempts } from './attempts.ts'
 import type { AutomaticRedrive } from './automatic-redrive.ts'
 import { settleAgainMs } from './completer.ts'
 import type { Endpoints } from './endpoints.ts'

@@ -3,7 +3,8 @@
  * opened). Limits must hold where the provider counts, so a call that is written late is counted again at that
  * instant. While it is not written, it counts as written now whenever another notification is fired that a limit counts
  * with it: one for the same recipient, or of the same author where a limit counts by it. So no window is exceeded,
- * however long calls are delayed and however many are written at once. Where other processes use the same limits, a call
+ * however long calls are delayed and however many are written at once. Where other processes use the same limits, it is
+ * counted before it is written, so that a kill leaves no count that is too early (late-count.ts), and a call
  * that was not counted for a while is not written any more: this process was stopped, or the limits were away. Of a short
  * window that is three quarters, and a call is counted anew each third of that: where the limits hear of a call within the last
  * quarter, they hear in time of its writing, too, and where they do not it is not written.
@@ -13,6 +14,7 @@ import type { Notification, Recipient } from '../model.ts'
 import type { Clock } from '../ports.ts'
 import { uncountedMsMax } from './accounts/counted-lease.ts'
 import { permitMs } from './fired-in-time.ts'
+import { countBefore, earlyMsMax } from './late-count.ts'
 
 /** A call that is not written yet, or that was written late and is not counted anew yet. */
 export interface InFlightSend {
@@ -22,6 +24,8 @@ export interface InFlightSend {
   readonly countsAt: number
   /** Counts it as written now if that is later than it counts so far; resolves when it is counted. */
   countLate(now: number): Promise<void> | undefined
+  /** Counts it at this instant or later; resolves when it is counted. */
+  countAt(at: number): Promise<void>
 }
 
 /** Returns the keys under which limits count a notification. */
@@ -84,6 +88,19 @@ export class InFlightSends {
     const countedAt = this.#countedAt.get(inFlightSend) ?? Number.NEGATIVE_INFINITY
     if (this.#clock.monotonic() - countedAt > this.#uncountedMs) return false
     return !this.#isLimited(inFlightSend) || this.#clock.now() - inFlightSend.countsAt <= this.#uncountedMs
+  }
+
+  /**
+   * Has a call counted anew before it is written, and resolves at its instant; to false if that is not possible in time.
+   * Undefined where it need not: it counts only a little earlier, or nobody else would use its place if this process were
+   * killed behind the writing.
+   */
+  countBefore(inFlightSend: InFlightSend): Promise<boolean> | undefined {
+    const now = this.#clock.now()
+    if (!this.#isShared || now - inFlightSend.countsAt <= earlyMsMax) return undefined
+    return this.#isLimited(inFlightSend)
+      ? countBefore(this.#clock, inFlightSend, now + this.#uncountedMs)
+      : undefined
   }
 
   #isLimited(inFlightSend: InFlightSend): boolean {

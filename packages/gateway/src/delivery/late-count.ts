@@ -1,5 +1,5 @@
 /**
- * Tells the limits of calls that were made: of one that was written later than it counts, and of one that may have
+ * Tells the limits of calls that leave later than they count, before or after they are written, and of one that may have
  * arrived. A window would be exceeded without it, so it goes on until the limits answer.
  */
 import { concernsAll } from '../errors.ts'
@@ -16,7 +16,15 @@ interface LateCountOptions {
 interface LateCall {
   readonly notification: Notification
   readonly recipient: Recipient | null
+  /** The instant at which it counts, if it is to come. */
+  readonly at?: number
 }
+
+/**
+ * A call that counts so much earlier than it is written, or less, is written: every window is kept 20 ms longer. The rest
+ * of that is for the way, ms.
+ */
+export const earlyMsMax = 15
 
 /** Delays between two tries, ms. */
 const againMsMin = 50
@@ -43,9 +51,40 @@ export async function countAnew(
 ): Promise<void> {
   while (call.countsAt < call.firedAt) {
     const at = call.firedAt
-    await untilCounted(options, call)
+    await untilCounted(options, { notification: call.notification, recipient: call.recipient, at })
     call.countsAt = at
   }
+}
+
+/**
+ * Has the limits count a call before it is written, and waits for the instant at which it counts; false where that was not
+ * possible until `endsAt`. A process that is killed right behind the writing leaves no count that lies before it. Where an
+ * answer takes longer than a count may lie before the writing, the limits are asked again for an instant ahead.
+ */
+export async function countBefore(
+  clock: Pick<Clock, 'now' | 'at'>,
+  call: { readonly countsAt: number; countAt(at: number): Promise<void> },
+  endsAt: number,
+): Promise<boolean> {
+  for (let leadMs = 0; ; ) {
+    const asked = clock.now()
+    await until(clock, endsAt, call.countAt(asked + leadMs))
+    if (call.countsAt > clock.now()) await until(clock, call.countsAt)
+    const now = clock.now()
+    if (now - call.countsAt <= earlyMsMax) return true
+    leadMs = 2 * (now - asked)
+    if (now + leadMs > endsAt) return false
+  }
+}
+
+/** Resolves at the instant, or when the work has ended before. */
+async function until(clock: Pick<Clock, 'at'>, at: number, work?: Promise<void>): Promise<void> {
+  let disarm: (() => void) | undefined
+  const passed = new Promise<void>((resolve) => {
+    disarm = clock.at(at, resolve)
+  })
+  await (work === undefined ? passed : Promise.race([work, passed]))
+  disarm?.()
 }
 
 /** Counts a call that may have arrived under an id of its own; a retry fires the limits again. */

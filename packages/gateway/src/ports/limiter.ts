@@ -107,8 +107,13 @@ export interface LimitState {
    * result.
    */
   fire(requests: readonly LimitRequest[]): Promise<readonly Firing[]>
-  /** Counts the notifications as sent now without checking limits: they left later than they were fired. */
-  force(requests: readonly Pick<LimitRequest, 'subject' | 'id' | 'rules'>[]): Promise<void>
+  /**
+   * Counts the notifications as sent without checking limits, because they leave later than they were fired: now, or at `at`
+   * where that is later, epoch ms.
+   */
+  force(
+    requests: readonly (Pick<LimitRequest, 'subject' | 'id' | 'rules'> & { readonly at?: number })[],
+  ): Promise<void>
   /**
    * Counts notifications as sent now that the record counts already, because another process may have sent them. A subject
    * that is not filled yet stays so: it is filled from the record, when it is touched.

@@ -89,10 +89,11 @@ export type SendResult =
     }
 
 /**
- * Called just before the last bytes of a call are written; answers false if they may not be written any more. A provider
- * that speaks with the other side before them also asks with `envelope`, just before the first bytes.
+ * Called just before the last bytes of a call are written; answers false if they may not be written any more. It answers
+ * later where the limits are to count a late call before it is written: the bytes wait for that. A provider that speaks with
+ * the other side before them also asks with `envelope`, just before the first bytes, and is answered at once.
  */
-export type OnWritten = (part?: 'envelope') => boolean
+export type OnWritten = (part?: 'envelope') => boolean | Promise<boolean>
 
 export interface Provider {
   readonly name: string

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { PooledAccount } from '../../src/delivery/accounts/account.ts'
 import type { SendResult } from '../../src/ports.ts'
 import { broken, delivered } from './scripted.ts'
@@ -237,4 +237,78 @@ test('a call counts from when it was written if that is more than 5 ms after the
     assert.equal(stage.counted.get('n'), counted)
     assert.equal((await stage.record('n')).firedAt, start + counted)
   }
+})
+
+/** Sends one notification that is written late; returns the instants at which it was written, and counted then. */
+async function writtenLate(
+  t: TestContext,
+  { lateMs, countingMs }: { readonly lateMs: number; readonly countingMs: (count: number) => number },
+) {
+  let counts = 0
+  const written: (readonly [at: number, countedAt: number | undefined])[] = []
+  const stage = await createStage(t, {
+    isShared: true,
+    whileCounting: () => stage.wait(countingMs(counts++)),
+    provider: { tellsWritten: true },
+    async send(_, __, signal, onWritten) {
+      await stage.wait(lateMs)
+      if (!(await onWritten?.()) || signal.aborted) return broken
+      written.push([stage.clock.now() - start, stage.counted.get('n')])
+      return delivered
+    },
+  })
+  await stage.queue(queued('n'))
+  await stage.runFor(10 * second)
+  assert.equal((await stage.record('n')).status, 'delivered')
+  return { stage, written }
+}
+
+test('where other processes use the same limits, they have counted a late call before it is written', async (t) => {
+  const { stage, written } = await writtenLate(t, { lateMs: 30, countingMs: () => 3 })
+  assert.deepEqual(written, [[33, 33]])
+  assert.equal((await stage.record('n')).attempts, 1)
+})
+
+test('a call that is a little late is counted behind its writing', async (t) => {
+  const { written } = await writtenLate(t, { lateMs: 15, countingMs: () => 3 })
+  assert.deepEqual(written, [[15, 0]])
+})
+
+test('a late call is counted at an instant ahead, and written then, where the limits are slow', async (t) => {
+  const { written } = await writtenLate(t, { lateMs: 30, countingMs: () => 40 })
+  assert.deepEqual(written, [[150, 150]])
+})
+
+test('a late call is not written while the limits do not count it, and is sent again', async (t) => {
+  const countingMs = (count: number): number => (count === 0 ? 2 * second : 3)
+  const { stage, written } = await writtenLate(t, { lateMs: 30, countingMs })
+  const [[at, countedAt] = []] = written
+  assert.deepEqual([written.length, countedAt], [1, at])
+  assert.ok(at! > 280, 'it was given up before')
+  assert.deepEqual([stage.calls.length, (await stage.record('n')).attempts], [2, 1])
+})
+
+test('a late call whose provider has given up is not written when it is counted', async (t) => {
+  const { stage, written } = await writtenLate(t, { lateMs: 30, countingMs: () => 3 })
+  assert.equal(written.length, 1)
+  let answer = (_: SendResult): void => {}
+  let asked: boolean | Promise<boolean> | undefined
+  const other = await createStage(t, {
+    isShared: true,
+    whileCounting: () => other.wait(50),
+    provider: { tellsWritten: true },
+    async send(_, __, ___, onWritten) {
+      await other.wait(30)
+      asked = onWritten?.()
+      return new Promise((resolve) => {
+        answer = resolve
+      })
+    },
+  })
+  await other.queue(queued('n'))
+  await other.runFor(40)
+  answer({ outcome: 'rejected', invalidAddress: false, detail: 'the server went away' })
+  await other.runFor(second)
+  assert.equal(await asked, false)
+  assert.equal(stage.errors.length, 0)
 })

@@ -157,6 +157,7 @@ function trackShared(keys: readonly string[] = ['ada'], shortestMs = second) {
     countLate(now: number): undefined {
       if (call.isAnswered) call.countsAt = now
     },
+    countAt: () => assert.fail('it is not written'),
   }
   const own = {
     now: () => clock.now() + stoppedMs,
@@ -219,4 +220,16 @@ test('a call that a short window counts is counted anew before three quarters of
   call.isAnswered = false
   await clock.runUntil(call.countsAt + 76)
   assert.equal(sends.mayLeave(call), false, 'another call may be written when the window is over')
+})
+
+test('a call that no limit counts, or that counts a little earlier, is not counted before it is written', async () => {
+  for (const [keys, ms] of [
+    [[], 200],
+    [['ada'], 15],
+  ] as const) {
+    const { clock, call, sends } = trackShared(keys)
+    call.isAnswered = false
+    await clock.runUntil(ms)
+    assert.equal(sends.countBefore(call), undefined)
+  }
 })

@@ -19,7 +19,7 @@ import type { Message, Provider, SendResult } from '../../src/ports.ts'
 import { createEmbeddedQueue } from '../../src/queue/embedded.ts'
 import { createScheduler } from '../../src/scheduler/scheduler.ts'
 import { createVirtualClock, type VirtualClock } from '../../src/simulation/clock.ts'
-import type { Ledger, ReleaseRequest, ReservationRequest } from '../../src/stages.ts'
+import type { Ledger, RecipientLimiter, ReleaseRequest, ReservationRequest } from '../../src/stages.ts'
 import { createMemoryStore } from '../../src/store/memory/memory.ts'
 import { queuedAt } from '../queued.ts'
 import { delivered } from './scripted.ts'
@@ -52,6 +52,10 @@ export interface StageOptions {
   readonly limits?: Readonly<Record<string, number>>
   /** Runs while the limits are asked; it may return how old their answers are when they arrive, ms. */
   readonly whileFiring?: (ids: readonly string[]) => unknown
+  /** Runs while the limits are told of a late call. */
+  readonly whileCounting?: () => unknown
+  /** True where other processes fire in the same limits. */
+  readonly isShared?: boolean
   /** Reads a recipient. @defaultValue a recipient without preferences */
   readonly find?: (id: string) => Promise<Recipient | null>
   /** Instants at which the limits count a send of another gateway, ms after the start, by id. @defaultValue none */
@@ -149,8 +153,9 @@ export async function createStage(t: TestContext, options: StageOptions = {}): P
         return { fired: true, at: now }
       })
     },
-    async left({ notification: { id } }: Pick<ReservationRequest, 'notification'>) {
-      counted.set(id, clock.now() - start)
+    async left({ notification: { id }, at = 0 }: Parameters<RecipientLimiter['left']>[0]) {
+      await options.whileCounting?.()
+      counted.set(id, Math.max(clock.now(), at) - start)
     },
     async cancel(requests: readonly Pick<ReservationRequest, 'notification'>[]) {
       if (options.keepsSlots === true) throw new Error('the disk is away')
@@ -203,7 +208,7 @@ export async function createStage(t: TestContext, options: StageOptions = {}): P
       ...options.rules,
     },
     queue,
-    store,
+    store: options.isShared === true ? { ...store, isVersioned: true } : store,
     ledger,
     limiter,
     keysOf: ({ notification }) => [notification.to.id],

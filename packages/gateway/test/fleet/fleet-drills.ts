@@ -17,6 +17,7 @@ export const drills = [
   'orders',
   'preferences',
   'digests',
+  'late-writes',
 ] as const
 export type Drill = (typeof drills)[number]
 
@@ -168,6 +169,28 @@ export function drilled(drill: Drill, seed: number, mixed: FleetSettings): Fleet
           }),
           55 * second,
         ),
+      }
+    case 'late-writes':
+      // Windows end before the calls of a dead gateway are taken over, and somebody always waits for their end.
+      return {
+        ...quiet,
+        settings: {
+          ...settings,
+          trafficMs: 60 * second,
+          operations: between('operations', 100, 140),
+          traffic: { ...settings.traffic!, recipients: recipients.slice(0, 4), tenants: ['t1'] },
+          provider: { ...settings.provider, lateWriteShare: 0.7, lateWriteMsMax: 240 },
+          faults: {
+            ...settings.faults,
+            phases: [{ from: second, to: 55 * second }],
+            kills: Array.from({ length: 9 }, (_, index) => ({
+              at: (3 + 6 * index) * second,
+              after: between(`after ${index}`, 0, 3),
+              moment: 'performed' as const,
+              isAtSend: true,
+            })),
+          },
+        },
       }
     case 'answers':
       return {

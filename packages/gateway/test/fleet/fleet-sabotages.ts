@@ -13,6 +13,13 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
     to: '(!fired || clock.monotonic() === until)',
   },
   {
+    name: 'late-call-counted-behind-its-writing-alone',
+    drill: 'late-writes',
+    file: 'delivery/in-flight-sends.ts',
+    from: 'if (!this.#isShared || now - inFlightSend.countsAt <= earlyMsMax) return undefined',
+    to: 'if (now > 0) return undefined',
+  },
+  {
     name: 'right-of-what-another-holds',
     focus: 'deaths',
     file: 'store/memory/memory-fleet.ts',
@@ -267,8 +274,8 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
   {
     name: 'late-call-is-written',
     file: 'delivery/attempt.ts',
-    from: 'if (isOver || !inFlightSends.mayLeave(this) || !this.lease.mayLeave(now)) {',
-    to: 'if (now < 0) {',
+    from: 'if (isOver || !inFlightSends.mayLeave(this) || !this.lease.mayLeave(now)) return this.#refuse()',
+    to: '',
   },
   {
     name: 'review-waits-for-its-own-pause',

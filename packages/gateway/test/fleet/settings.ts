@@ -105,6 +105,8 @@ export interface Settings {
     readonly hangShare: number
     readonly lostShare: number
     readonly lateWriteShare: number
+    /** The longest time between the gateway's call and its writing, where that is late, ms. @defaultValue 4_000 */
+    readonly lateWriteMsMax?: number
     /** Spans in which an account fails every call, or answers each with 429, ms since the start. @defaultValue none */
     readonly outages?: readonly Outage[]
   }

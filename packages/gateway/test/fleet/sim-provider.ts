@@ -49,7 +49,6 @@ const socketTerms: PortTerms = {
   isSend: true,
 }
 const usualMsMax = 60
-const lateWriteMsMax = 4_000
 
 export function createSimService(world: World, { provider }: Settings, faults: Faults): SimService {
   const calls: Call[] = []
@@ -118,7 +117,14 @@ export function createSimService(world: World, { provider }: Settings, faults: F
 
       function write(): void {
         if (signal.aborted) return
-        if (!onWritten()) {
+        const mayBeWritten = onWritten()
+        if (typeof mayBeWritten === 'boolean') writeIf(mayBeWritten)
+        else void mayBeWritten.then((may) => process.run(() => writeIf(may)))
+      }
+
+      function writeIf(mayBeWritten: boolean): void {
+        if (!process.isAlive || call !== undefined || signal.aborted) return
+        if (!mayBeWritten) {
           answer({ outcome: 'failed', detail: 'it came too late to be sent' })
           return
         }
@@ -164,7 +170,7 @@ export function createSimService(world: World, { provider }: Settings, faults: F
       )
       const isLate = faults.isDisturbed() && world.draw(`${key} late`) < provider.lateWriteShare
       if (isLate) {
-        const lateMs = Math.floor(world.draw(`${key} late ms`) * lateWriteMsMax)
+        const lateMs = Math.floor(world.draw(`${key} late ms`) * (provider.lateWriteMsMax ?? 4_000))
         world.at(world.now() + lateMs, () => process.run(write))
       } else write()
       return promise

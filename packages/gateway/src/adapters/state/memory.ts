@@ -136,8 +136,12 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     subjects.get(key) !== undefined || loading.has(key) || packed.has(key)
 
   const force: LimitState['force'] = async (requests) => {
-    await each(requests, ({ subject, id, rules }) => {
+    await each(requests, ({ subject, id, rules, at = 0 }) => {
       limits.force(subject.key, id, rules)
+      if (at > clock.now()) {
+        limits.cancel(subject.key, id)
+        limits.restore(subject.key, [{ id, at, fired: true, streams: rules.map(({ stream }) => stream) }])
+      }
       note(subject, id, undefined)
     })
   }

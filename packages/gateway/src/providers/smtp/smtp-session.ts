@@ -14,6 +14,7 @@ import {
   parseExtensions,
   type Reply,
   Transaction,
+  type Turn,
 } from './smtp-transaction.ts'
 
 export interface SessionTimes {
@@ -58,6 +59,8 @@ export class Session {
   #socket: Socket | undefined
   #extensions: Extensions = { pipelining: false, size: false, utf8: false }
   #order: Order | undefined
+  /** True while the server waits for a mail that may not be written yet. */
+  #isHeldBack = false
   #unread = ''
   #alive = true
   #carried = 0
@@ -114,7 +117,8 @@ export class Session {
 
   /**
    * Sends a mail; one at a time. Never rejects. `onWritten` is asked before the envelope, and just before the mail itself
-   * is written: where it answers false then, the connection is closed, because the server waits for a mail.
+   * is written, which waits for its answer: where that is false, the connection is closed, because the server waits for a
+   * mail.
    */
   carry(envelope: Envelope, onWritten?: OnWritten): Promise<Carried> {
     if (envelope.international && !this.#extensions.utf8) {
@@ -140,7 +144,7 @@ export class Session {
     this.#connection.close()
     this.#socket?.destroy()
     if (order === undefined) return
-    const { given } = order.transaction
+    const given = order.transaction.given && !this.#isHeldBack
     order.resolve({
       result: given
         ? { outcome: 'unknown', detail: oneLine(`${why}, after the mail was sent and before the answer`) }
@@ -175,17 +179,34 @@ export class Session {
     this.#unread += chunk.toString('latin1')
     for (let reply = this.#nextReply(); reply !== undefined; reply = this.#nextReply()) {
       // An unrequested reply: the server announces that it is about to close.
-      if (this.#order === undefined) this.destroy(oneLine(reply.text))
+      if (this.#order === undefined || this.#isHeldBack) this.destroy(oneLine(reply.text))
       else this.#hear(this.#order, reply)
       if (!this.#alive) return
     }
     if (this.#unread.length > replyMax) this.destroy('the server’s reply is too long')
   }
 
-  #hear({ transaction, onWritten, resolve }: Order, reply: Reply): void {
+  #hear(order: Order, reply: Reply): void {
+    const { transaction, onWritten } = order
     const wasGiven = transaction.given
-    const { say, result, close = false, elsewhere = false } = transaction.hear(reply)
-    if (transaction.given && !wasGiven && onWritten?.() === false) {
+    const turn = transaction.hear(reply)
+    const mayBeWritten = transaction.given && !wasGiven ? (onWritten?.() ?? true) : true
+    if (typeof mayBeWritten === 'boolean') {
+      this.#go(order, turn, mayBeWritten)
+      return
+    }
+    this.#isHeldBack = true
+    void mayBeWritten.then((answer) => {
+      if (this.#order !== order) return
+      this.#isHeldBack = false
+      this.#go(order, turn, answer)
+    })
+  }
+
+  /** Goes on with a mail behind a reply of the server. */
+  #go({ transaction, resolve }: Order, turn: Turn, mayBeWritten: boolean): void {
+    const { say, result, close = false, elsewhere = false } = turn
+    if (!mayBeWritten) {
       this.#order = undefined
       this.destroy(tooLate.detail)
       resolve({ result: tooLate, stale: false })

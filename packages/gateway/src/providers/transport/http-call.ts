@@ -32,7 +32,7 @@ export interface HttpCall {
   readonly headers: Readonly<Record<string, string | number>>
   readonly body: string | Uint8Array
   readonly signal: AbortSignal
-  /** Called just before the request is written; where it answers false, nothing is written. */
+  /** Called just before the request is written, which waits for the answer; where that is false, nothing is written. */
   readonly onWritten?: OnWritten | undefined
   /** True when a success needs only its status: then its body is not waited for. @defaultValue false */
   readonly statusSuffices?: boolean
@@ -104,11 +104,22 @@ export function createHttpCaller(options: HttpCallerOptions): HttpCaller {
         const request = (isSecure ? https : http).request(url, options)
         let isAnswered = false
         let late = false
-        let mayLeave: boolean | undefined
+        let mayLeave: boolean | Promise<void> | undefined
         /** Asks once if the request may be written, when its connection is open. */
-        function leave(): void {
-          mayLeave ??= onWritten?.() ?? true
-          if (!mayLeave) request.destroy()
+        function leave(): Promise<void> | undefined {
+          mayLeave ??= answered(onWritten?.() ?? true)
+          return mayLeave instanceof Promise ? mayLeave : undefined
+        }
+        function answered(answer: boolean | Promise<boolean>): boolean | Promise<void> {
+          if (answer === false) request.destroy()
+          return answer instanceof Promise
+            ? answer.then((may) => {
+                mayLeave = answered(may)
+              })
+            : answer
+        }
+        function end(): void {
+          if (!request.destroyed) request.end(body)
         }
         const giveUp = (): void => {
           late = true
@@ -123,8 +134,12 @@ export function createHttpCaller(options: HttpCallerOptions): HttpCaller {
           if (mayLeave === false) resolve(tooLate)
           else if (!isAnswered) resolve({ answered: false, error, late, sent: request.writableFinished })
         }
-        // A kept connection is open already; the request is written when the listeners have returned.
-        request.on('socket', leave)
+        // A kept connection is open already.
+        request.on('socket', () => {
+          const asked = leave()
+          if (asked === undefined) end()
+          else void asked.then(end)
+        })
         request.on('response', (response) => {
           isAnswered = true
           read(response, { answerBytesMax, statusSuffices }, resolve)
@@ -135,7 +150,6 @@ export function createHttpCaller(options: HttpCallerOptions): HttpCaller {
           signal.removeEventListener('abort', giveUp)
           unanswered()
         })
-        request.end(body)
       })
     },
     close() {
@@ -159,7 +173,7 @@ function refusalOf(lookup: LookupFunction, { hostname }: URL): Promise<Error | n
 interface Opening {
   /** True if the agent gives it to its request when the tunnel through a proxy is open. */
   readonly isTunnelled: boolean
-  readonly onOpen: () => void
+  readonly onOpen: () => Promise<void> | undefined
   /** The connection while it is opened. */
   socket: Socket | undefined
 }
@@ -175,22 +189,34 @@ function keepLateConnections(agent: HttpAgent, opened: 'connect' | 'secureConnec
   const create = agent.createConnection.bind(agent) as unknown as (of: Options, done?: Done) => Socket
   const createWhenOpen = (options: Options, done: Done): Socket | undefined => {
     const { opening } = options
-    const open = (error: Error | null, socket?: Socket): void => {
+    let isGiven = false
+    function give(error: Error | null, socket?: Socket): void {
+      if (isGiven) return
+      isGiven = true
       opening.socket = undefined
-      if (error === null) opening.onOpen()
       done(error, socket)
     }
-    if (opening.isTunnelled) return create(options, open)
+    /** Watches a connection until it is given; the returned function is called when it is open. */
+    function watch(socket: Socket): () => void {
+      opening.socket = socket
+      const closed = (): void => give(new Error('the connection was closed'))
+      socket.once('error', give)
+      socket.once('close', closed)
+      const pass = (): void => {
+        socket.off('error', give)
+        socket.off('close', closed)
+        give(null, socket)
+      }
+      return () => {
+        const asked = opening.onOpen()
+        if (asked === undefined) pass()
+        else void asked.then(pass)
+      }
+    }
+    if (opening.isTunnelled)
+      return create(options, (error, socket) => (error === null ? watch(socket!)() : give(error)))
     const socket = create(options)
-    opening.socket = socket
-    const closed = (): void => open(new Error('the connection was closed'))
-    socket.once('error', open)
-    socket.once('close', closed)
-    socket.once(opened, () => {
-      socket.off('error', open)
-      socket.off('close', closed)
-      open(null, socket)
-    })
+    socket.once(opened, watch(socket))
     return undefined
   }
   agent.createConnection = createWhenOpen as unknown as HttpAgent['createConnection']

@@ -127,11 +127,28 @@ export function createHttp2Caller(options: Http2CallerOptions): Http2Caller {
   }
 
   function begin(exchange: Exchange, session: Http2Session): void {
-    const { url, method = 'POST', headers, body, onWritten } = exchange.call
-    if (onWritten?.() === false) {
+    const may = exchange.call.onWritten?.() ?? true
+    if (may === true) {
+      write(exchange, session)
+      return
+    }
+    if (may === false) {
       exchange.settle(tooLate)
       return
     }
+    void may.then((isCounted) => {
+      if (exchange.late || closed) return
+      if (!isCounted) exchange.settle(tooLate)
+      else if (session.room(streamsMax) > 0) write(exchange, session)
+      else {
+        waiting.add(exchange)
+        serve()
+      }
+    })
+  }
+
+  function write(exchange: Exchange, session: Http2Session): void {
+    const { url, method = 'POST', headers, body } = exchange.call
     exchange.attempts += 1
     let stream: ClientHttp2Stream
     try {
@@ -176,7 +193,8 @@ export function createHttp2Caller(options: Http2CallerOptions): Http2Caller {
 
   function giveUp(exchange: Exchange): void {
     exchange.late = true
-    if (waiting.delete(exchange))
+    waiting.delete(exchange)
+    if (exchange.stream === undefined)
       exchange.settle({ answered: false, error: undefined, late: true, sent: false })
     exchange.stream?.close(NGHTTP2_CANCEL)
     exchange.session?.doubt()

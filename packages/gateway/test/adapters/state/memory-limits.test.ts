@@ -1,6 +1,7 @@
 /** The limits of recipients in memory: the suites of their port. */
 import { createMemoryState } from '../../../src/adapters/state/memory.ts'
 import { exerciseLimits, type OpenLimits, type SubjectFacts } from '../../../src/conformance/limits.ts'
+import { exerciseForcedCounts } from '../../../src/conformance/limits-forced.ts'
 import { exerciseLimitsRecord } from '../../../src/conformance/limits-record.ts'
 import type { Subject } from '../../../src/ports.ts'
 import { createVirtualClock } from '../../../src/simulation/clock.ts'
@@ -31,4 +32,5 @@ function open(): OpenLimits {
 }
 
 exerciseLimits('Limits of recipients in memory', open)
+exerciseForcedCounts('Forced counts of recipients in memory', open)
 exerciseLimitsRecord('Limits of recipients in memory beside their record', open)

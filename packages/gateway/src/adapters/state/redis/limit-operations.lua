@@ -133,6 +133,11 @@ if operation == 'take' or operation == 'force' or operation == 'recount' then
   answer = given()
   if type(answer) == 'table' then return answer end
   if operation ~= 'take' then call('ZREM', waiting, id) end
+  -- Own arguments of `force`: the instant at which the id counts, where that is to come, and the streams.
+  if ARGV[16] and ARGV[16] + 0 > now then
+    remove(id)
+    restore({ { id, ARGV[16] + 0, true, 1, cjson.decode(ARGV[17]) } })
+  end
   return { 'ok', answer }
 end
 

@@ -55,6 +55,7 @@ export interface RedisLimitsOptions {
 }
 
 const flag = (is: boolean): string => (is ? '1' : '0')
+const streamsOf = (rules: LimitRequest['rules']): string => JSON.stringify(rules.map(({ stream }) => stream))
 
 export function createRedisLimits(options: RedisLimitsOptions): LimitState {
   const { redis, clock, member, marginMs, recover, rulesName, onOutdated, planLate } = options
@@ -129,7 +130,7 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
       flag(operation === 'preview'),
       String(notBefore),
       String(Math.min(horizonMs, 9e15)),
-      JSON.stringify(rules.map((rule) => rule.stream)),
+      streamsOf(rules),
       ...unlimited,
     ]
     const { answer } = await ask('turn', request, own, (limits) =>
@@ -174,10 +175,12 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
     async (requests) => {
       await Promise.all(
         requests.map(async (request) => {
-          const { answer } = await ask(operation, request, [], (limits) =>
-            limits.force(request.subject.key, request.id, request.rules),
+          const { subject, id, rules, at = 0 } = request
+          const own = at === 0 || rules.length === 0 ? [] : [String(at), streamsOf(rules)]
+          const { answer } = await ask(operation, request, own, (limits) =>
+            limits.force(subject.key, id, rules),
           )
-          if (answer !== undefined) recentlyFired?.note(request, answer.at)
+          if (answer !== undefined) recentlyFired?.note(request, Math.max(answer.at, at))
         }),
       )
     }
@@ -300,9 +303,10 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
         requests.flatMap((request) => {
           const { subject, id, rules, at } = request
           if (rules.length === 0) return []
-          const streams = JSON.stringify(rules.map((rule) => rule.stream))
           return [
-            ask('adopt', request, [String(at), streams], (limits) => limits.take(subject.key, [], { id })),
+            ask('adopt', request, [String(at), streamsOf(rules)], (limits) =>
+              limits.take(subject.key, [], { id }),
+            ),
           ]
         }),
       )

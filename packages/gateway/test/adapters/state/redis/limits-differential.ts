@@ -198,11 +198,12 @@ export async function compareLimits(options: DifferentialOptions): Promise<numbe
   const pickKnown = () => (known.length === 0 ? undefined : random.pick(known))
 
   async function force(): Promise<void> {
-    const request = { subject: random.pick(subjects), id: newId(), rules: random.pick(kinds) }
     const operation = random.once(3) ? 'recount' : 'force'
+    const at = clock.now() + (operation === 'force' && random.once(3) ? random.below(2_000) : 0)
+    const request = { subject: random.pick(subjects), id: newId(), rules: random.pick(kinds), at }
     factsOf(request.subject).entries.set(request.id, {
       id: request.id,
-      at: clock.now(),
+      at,
       fired: true,
       streams: request.rules.map(({ stream }) => stream),
     })

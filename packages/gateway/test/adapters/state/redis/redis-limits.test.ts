@@ -6,6 +6,7 @@ import { limit } from '@sluice/limits'
 import { needs } from '../../../../../../scripts/services/needs.ts'
 import { createMemoryRegistrations } from '../../../../src/adapters/state/redis/memory-registrations.ts'
 import { exerciseLimits } from '../../../../src/conformance/limits.ts'
+import { exerciseForcedCounts } from '../../../../src/conformance/limits-forced.ts'
 import { exerciseLimitsRecord } from '../../../../src/conformance/limits-record.ts'
 import { RulesReplaced, SluiceError } from '../../../../src/errors.ts'
 import type { LimitState, Subject } from '../../../../src/ports.ts'
@@ -29,6 +30,7 @@ async function adminOf(t: TestContext, engine: Engine) {
 for (const engine of engines)
   describe(`on ${engine}`, needs(engine), () => {
     exerciseLimits('Limits of recipients in Redis', () => openLimits(engine))
+    exerciseForcedCounts('Forced counts of recipients in Redis', () => openLimits(engine))
     exerciseLimitsRecord('Limits of recipients in Redis beside their record', () => openLimits(engine))
 
     it('counts over all processes, and tells one what another has freed', async () => {
