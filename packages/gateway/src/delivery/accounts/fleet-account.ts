@@ -335,9 +335,9 @@ export class FleetAccount implements AccountState {
     this.#told = 0
     if (!isAll) return
     this.isBlocked = this.blockedUntil > 0
-    this.isJudged = this.#core.isBroken
+    this.isJudged = verdictOf(this.#core, now).isToTell
     // The results closed its breaker; the verdict that said so was lost.
-    if (this.isBroken && !this.isJudged) this.hearVerdict(now, closedVerdict(this.index, this.#concurrency))
+    if (this.isBroken && this.isUntold) this.hearVerdict(now, closedVerdict(this.index, this.#concurrency))
     this.long?.lost()
   }
 

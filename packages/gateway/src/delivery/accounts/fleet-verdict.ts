@@ -41,17 +41,25 @@ export function followVerdict(
     breaker.restore({ openUntil, coolDownMs })
 }
 
+interface Verdict extends Omit<SlotVerdict, 'account'> {
+  /** True if it says more than no verdict does: where the shared state has lost it, it is to be told again. */
+  readonly isToTell: boolean
+}
+
 /** Returns the verdict as it is told to all processes. */
-export function verdictOf(judged: PooledAccount, now: number): Omit<SlotVerdict, 'account'> {
+export function verdictOf(judged: PooledAccount, now: number): Verdict {
   const { openUntil = 0, coolDownMs = 0 } = judged.breaker.record() ?? {}
   const { learnedRate } = judged.report(now)
   const rate = judged.ratePerSecond
+  const concurrency = judged.concurrency < judged.options.concurrencyMax ? judged.concurrency : 0
+  const share = learnedRate === null || rate === undefined ? 1 : Math.min(1, learnedRate / rate)
   return {
     openUntil,
     coolDownMs,
-    concurrency: judged.concurrency < judged.options.concurrencyMax ? judged.concurrency : 0,
-    share: learnedRate === null || rate === undefined ? 1 : Math.min(1, learnedRate / rate),
+    concurrency,
+    share,
     risesFrom: Math.max(now, judged.blockedUntil),
+    isToTell: openUntil > 0 || concurrency > 0 || share < 1,
   }
 }
 

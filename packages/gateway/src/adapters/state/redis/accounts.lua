@@ -97,7 +97,8 @@ for _, each in ipairs(given.z or {}) do
   local verdict = verdictOf[placeOf(each[1])]
   -- No judge has spoken since the state was lost: a block alone has no detail. Else the verdict is told once more, for who
   -- has read an older record believes what it says until then.
-  if each[2] > 0 and (not verdict or verdict[10] == '') then judge(each) else judged(placeOf(each[1])) end
+  local isToTell = each[2] > 0 or each[3] > 0 or each[4] < 1
+  if isToTell and (not verdict or verdict[10] == '') then judge(each) else judged(placeOf(each[1])) end
 end
 for _, index in ipairs(given.x or {}) do
   local verdict = verdictOf[placeOf(index)]

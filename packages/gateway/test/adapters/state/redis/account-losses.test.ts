@@ -1,7 +1,7 @@
 /** An account whose shared state is lost: the breaker while a probe is under way, and what a long window still has. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { parseWindow } from '@sluice/limits'
+import { parseWindow, type Window } from '@sluice/limits'
 import { needs } from '../../../../../../scripts/services/needs.ts'
 import type { AccountState } from '../../../../src/ports/accounts.ts'
 import { openAccountRig } from './account-rig.ts'
@@ -176,4 +176,74 @@ for (const engine of engines)
       }
       assert.ok(calls.length >= 55 && calls.length <= 60, `${calls.length} calls in a window of 60`)
     })
+  })
+
+for (const engine of engines)
+  describe(`the verdict on an account on ${engine}`, needs(engine), () => {
+    /** A judge, and two callers that make as many calls as they may; each takes so long. */
+    function open(windows: readonly Window[], concurrencyMax: number) {
+      const rig = openAccountRig(engine, {
+        windows,
+        concurrencyMax,
+        breaker: { inARow: 3, coolDownMs: 1_000 },
+        adaptive: { min: 1, slowdown: 2 },
+      })
+      const [judge, ...callers] = [rig.join(), rig.join(), rig.join()]
+      for (const state of [judge!, ...callers]) state.listen({ tokens: () => {}, verdicts: () => {} })
+      const ends: { readonly of: AccountState; readonly takenAt: number; readonly at: number }[] = []
+      /** Returns how many calls were made, and how many were under way at once. */
+      async function calls(forMs: number, tookMs: number, ofEach: number) {
+        let [made, most] = [0, 0]
+        for (const until = rig.now() + forMs; rig.now() < until; await rig.pass(1)) {
+          const now = rig.now()
+          while (ends[0] !== undefined && ends[0].at <= now) {
+            const { of, takenAt } = ends.shift()!
+            of.judge(now, { outcome: 'delivered' }, tookMs, false)
+            of.end(takenAt)
+          }
+          for (const of of callers)
+            for (let at = 0; of.inFlight < ofEach; made += 1) {
+              at = of.freeAt(now, 0, false) ?? Number.POSITIVE_INFINITY
+              if (at > now) break
+              ends.push({ of, takenAt: of.take(now), at: now + tookMs })
+            }
+          most = Math.max(most, ends.length)
+        }
+        return { made, most }
+      }
+      return { rig, judge: judge!, callers, calls }
+    }
+
+    it('that bears fewer calls at once holds for all processes together behind a loss', async () => {
+      const { rig, callers, calls } = open([], 64)
+      await rig.pass(2_000)
+      await calls(4_000, 20, 30)
+      for (let second = 0; callers[0]!.concurrency === 64; second += 1) {
+        assert.ok(second < 10, 'it has as many calls at once as before')
+        await calls(1_000, 400, 30)
+      }
+      const bound = callers[0]!.concurrency
+      await calls(1_000, 20, 0)
+      await rig.lose()
+      await rig.pass(1_500)
+      const { most } = await calls(200, 300, 64)
+      assert.ok(most > 0 && most <= bound, `${most} at once, of ${bound}`)
+    })
+
+    for (const isDead of [false, true])
+      it(`that has learned a lower rate keeps it behind a loss${isDead ? ' that the judge has not lived to see' : ''}`, async () => {
+        const { rig, judge, callers, calls } = open([parseWindow('100/s')], 1_000)
+        await rig.pass(2_000)
+        const before = await calls(2_000, 1, 1_000)
+        callers[0]!.judge(rig.now(), { outcome: 'rate_limited', detail: '429', retryAfter: '2' }, 1, false)
+        await rig.pass(2_500)
+        if (isDead) rig.kill(judge)
+        await rig.lose()
+        await rig.pass(1_500)
+        const behind = await calls(2_000, 1, 1_000)
+        assert.ok(
+          before.made > 180 && behind.made < 170,
+          `${behind.made} behind a loss, ${before.made} before`,
+        )
+      })
   })
