@@ -7,7 +7,8 @@ import type { RedisLimitsOptions } from '../adapters/state/redis/redis-limits.ts
 import type { RedisConnections, RedisState } from '../adapters/state/redis/redis-state.ts'
 import type { RedisTenantRateOptions, TenantRate } from '../adapters/state/redis/redis-tenant-rate.ts'
 import type { RedisThrottleOptions } from '../adapters/state/redis/redis-throttle.ts'
-import type { FleetAccounts, FleetAccountsOptions } from '../delivery/accounts/fleet-accounts.ts'
+import type { FleetAccounts } from '../delivery/accounts/fleet-accounts.ts'
+import type { FleetPoolOptions } from '../delivery/accounts/fleet-pool.ts'
 import type { FleetReport } from '../observability/fleet-metrics.ts'
 import type { StateHealth } from '../observability/state-health.ts'
 import type { Members, Notifier, Once, Peers } from '../ports/fleet.ts'
@@ -58,7 +59,7 @@ export interface SharedState extends ServedLimits {
   /** The width of a slot of the accounts, ms. */
   readonly slotMs: number
   /** To be closed before `close`: it tells the last calls of this process. */
-  accounts(options: Pick<FleetAccountsOptions, 'isJudge' | 'readUse' | 'callMs'>): FleetAccounts
+  accounts(options: Pick<FleetPoolOptions, 'isJudge' | 'readUse' | 'callMs'>): FleetAccounts
 }
 
 export interface Fleet {

@@ -72,6 +72,8 @@ export interface SlotQuestion {
   readonly coldMs: number
   /** A probe without a verdict is given to another process after this, ms. */
   readonly probeMs: number
+  /** True if this process judges accounts of the pool. */
+  readonly isJudge: boolean
   readonly roster: SlotRoster
   /** The birth of the state that this process knows: tokens of an earlier one are not taken back. */
   readonly bornAt: number
@@ -86,6 +88,11 @@ export interface SlotQuestion {
   readonly verdicts: readonly SlotVerdict[]
   /** Open breakers of a state that was lost, told by any process: the judge may have died. A verdict of the judge counts. */
   readonly remembered: readonly SlotVerdict[]
+  /**
+   * Verdicts of a process that is no judge, where the results say something else of a breaker than the judge has told: they
+   * count while no judge asks, as where it was killed.
+   */
+  readonly untold: readonly SlotVerdict[]
   /** Ends of blocks by account: account, instant. The latest counts. */
   readonly blocks: readonly (readonly [account: number, until: number])[]
   /** Accounts whose probe was not made. */

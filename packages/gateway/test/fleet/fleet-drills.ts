@@ -18,6 +18,7 @@ export const drills = [
   'preferences',
   'digests',
   'late-writes',
+  'breakers',
 ] as const
 export type Drill = (typeof drills)[number]
 
@@ -186,6 +187,39 @@ export function drilled(drill: Drill, seed: number, mixed: FleetSettings): Fleet
             kills: Array.from({ length: 9 }, (_, index) => ({
               at: (3 + 6 * index) * second,
               after: between(`after ${index}`, 0, 3),
+              moment: 'performed' as const,
+              isAtSend: true,
+            })),
+          },
+        },
+      }
+    case 'breakers':
+      // An account fails from the moment on in which a gateway is killed, which may be the one that judges it.
+      return {
+        ...quiet,
+        settings: {
+          ...settings,
+          trafficMs: 60 * second,
+          operations: between('operations', 250, 350),
+          limits: [],
+          breakerInARow: 3,
+          accounts: [0, 1].map((index) => ({ id: `account-${index}`, windows: [] })),
+          traffic: { ...settings.traffic!, recipients: many },
+          provider: {
+            ...settings.provider,
+            outages: [6, 26, 46].map((from) => ({
+              account: 'account-0',
+              fate: 'fail' as const,
+              from: from * second,
+              to: (from + 8) * second,
+            })),
+          },
+          faults: {
+            ...settings.faults,
+            phases: [{ from: second, to: 55 * second }],
+            kills: [5, 25, 45].map((at, index) => ({
+              at: at * second,
+              after: between(`after ${index}`, 0, 2),
               moment: 'performed' as const,
               isAtSend: true,
             })),

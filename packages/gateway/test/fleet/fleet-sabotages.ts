@@ -20,6 +20,13 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
     to: 'if (now > 0) return undefined',
   },
   {
+    name: 'nobody-speaks-for-a-dead-judge',
+    drill: 'breakers',
+    file: 'delivery/accounts/fleet-pool.ts',
+    from: '.filter((each) => each.isUntold && !this.isJudge(each))',
+    to: '.filter(() => false)',
+  },
+  {
     name: 'right-of-what-another-holds',
     focus: 'deaths',
     file: 'store/memory/memory-fleet.ts',
@@ -133,7 +140,7 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
   {
     name: 'accounts-used-at-birth',
     focus: 'accounts',
-    file: 'delivery/accounts/fleet-accounts.ts',
+    file: 'delivery/accounts/fleet-pool.ts',
     from: 'const coldMs = 2 * idleMs + 100',
     to: 'const coldMs = 0 * idleMs',
   },

@@ -42,6 +42,7 @@ export function watchFleetAccounts(
   const alive = new Set<number>()
   /** The instant until which a process may not have told what it knows. */
   const silentUntil = new Map<number, number>()
+  let lastDeath = Number.NEGATIVE_INFINITY
 
   function seen(account: string): Seen {
     let found = accounts.get(account)
@@ -103,7 +104,8 @@ export function watchFleetAccounts(
       const isBehind = now > of.lastGood + newsMsMax && !isLossy(now - second, now + newsMsMax)
       if (isBehind && !isSilent(process, now)) of.failures += 1
       if (of.failures === settings.breakerInARow) {
-        of.outFrom ??= now + newsMsMax
+        // Where the one that judges was killed, the others wait for it that long.
+        of.outFrom ??= Math.max(now, lastDeath + second) + newsMsMax
         of.knowers = new Set(alive)
       }
     }
@@ -129,6 +131,7 @@ export function watchFleetAccounts(
     born: (process) => void alive.add(process),
     died(process) {
       alive.delete(process)
+      lastDeath = world.now()
       for (const of of accounts.values()) {
         for (const probe of of.probes) if (probe.process === process) of.probes.delete(probe)
         of.knowers.delete(process)

@@ -4,7 +4,8 @@
 --
 -- KEYS[1]  the pool, a hash:
 --   h        incarnation, birth and last instant by the server's clock (ms), slot, number of the last verdict, of the last results, accounts,
---            lead of the fleet's time over that clock; of each member that lead, as it has known it for some seconds, and since when
+--            lead of the fleet's time over that clock; of each member that lead, as it has known it for some seconds, and since when;
+--            the instant of the last question of a judge
 --   names    the accounts by place
 --   p<id>    a roster: accounts, places (absent: 1, 2, 3 …), concurrency, and of each window its length with margin, width,
 --            run, and maxima (-1: none); what is equal for all accounts is one number
@@ -23,7 +24,7 @@
 -- ARGV[7]  JSON: d width of a slot, m member, k how long a silent member's calls count, o roster id, O roster or nil, n birth that this member knows,
 --          v, s number of the last verdict and of the last results that this member knows, r results or nil, f 1 for uses,
 --          u verdicts of the judge {place, openUntil, concurrency, share, since, detail}, z those that a process remembers of
---          a state that was lost, b blocks {place, until},
+--          a state that was lost, t those that no judge has told, j 1 if the member is a judge, b blocks {place, until},
 --          w how long nothing is granted after a birth at least, p how long a probe is waited for, ms,
 --          x places of probes that were not made, y of those under way, c {place, covered}, F fills {place, instant, count, …},
 --          q of each account: place, want, calls under way and tokens in hand; e of those in q that have more to tell: number

@@ -100,6 +100,14 @@ for _, each in ipairs(given.z or {}) do
   local isToTell = each[2] > 0 or each[3] > 0 or each[4] < 1
   if isToTell and (not verdict or verdict[10] == '') then judge(each) else judged(placeOf(each[1])) end
 end
+-- While no judge asks, as where it was killed some seconds ago, the results speak by whoever has heard them.
+if given.j then head[10] = tick end
+local isJudged = tick < (head[10] or 0) + 1000
+for _, each in ipairs(given.t or {}) do
+  local verdict = verdictOf[placeOf(each[1])]
+  local isOpen = verdict ~= nil and verdict[4] > 0
+  if not isJudged and isOpen ~= (each[2] > 0) then judge(each) end
+end
 for _, index in ipairs(given.x or {}) do
   local verdict = verdictOf[placeOf(index)]
   if verdict and verdict[6] == member then

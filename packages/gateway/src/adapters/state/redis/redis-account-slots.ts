@@ -48,7 +48,7 @@ export function createRedisAccountSlots({ redis }: { readonly redis: RedisState 
 }
 
 function write(question: SlotQuestion, withRoster: boolean): string {
-  const { roster, asks, verdicts, remembered, blocks, abandoned, probing, covered, fills } = question
+  const { roster, asks, verdicts, remembered, untold, blocks, abandoned, probing, covered, fills } = question
   const counted = (rows: readonly (readonly number[])[]) =>
     rows.length === 0 ? undefined : rows.map(([account, ...rest]) => [account! + 1, ...rest])
   const more = asks.flatMap(({ kept, late, back }, index) =>
@@ -84,6 +84,8 @@ function write(question: SlotQuestion, withRoster: boolean): string {
     e: more.length === 0 ? undefined : more,
     u: verdicts.map(rowOf),
     z: remembered.length === 0 ? undefined : remembered.map(rowOf),
+    t: untold.length === 0 ? undefined : untold.map(rowOf),
+    j: question.isJudge ? 1 : undefined,
     b: counted(blocks),
     x: abandoned.map((account) => account + 1),
     y: probing.length === 0 ? undefined : probing.map((account) => account + 1),

@@ -13,6 +13,7 @@ const question: Omit<SlotQuestion, 'member' | 'lastResults'> = {
   silentMs: 17_000,
   coldMs: 600,
   probeMs: 20_000,
+  isJudge: false,
   roster: {
     id: 'r',
     names: ['a'],
@@ -26,6 +27,7 @@ const question: Omit<SlotQuestion, 'member' | 'lastResults'> = {
   asks: [{ account: 0, want: 1, kept: 0, busy: 0, late: 0, back: [] }],
   verdicts: [],
   remembered: [],
+  untold: [],
   blocks: [],
   abandoned: [],
   probing: [],

@@ -4,6 +4,7 @@ import { describe, it } from 'node:test'
 import { parseWindow } from '@sluice/limits'
 import { needs } from '../../../../../../scripts/services/needs.ts'
 import type { AccountState } from '../../../../src/ports/accounts.ts'
+import type { SendResult } from '../../../../src/ports.ts'
 import { openAccountRig } from './account-rig.ts'
 import { engines } from './open.ts'
 
@@ -41,5 +42,41 @@ for (const engine of engines)
       const next = await take(other)
       assert.ok(next >= writtenAt + 1_000, `the next one is made ${next - writtenAt} ms later`)
       assert.ok(next < writtenAt + 1_200)
+    })
+  })
+
+for (const engine of engines)
+  describe(`an account on ${engine} whose judge was killed`, needs(engine), () => {
+    it('is out when it fails, and back when a probe is delivered, before another process judges', async () => {
+      const rig = openAccountRig(engine, {
+        windows: [],
+        concurrencyMax: 10,
+        breaker: { inARow: 3, coolDownMs: 2_000, coolDownMaxMs: 2_000 },
+      })
+      const [judge, caller, other] = [rig.join(), rig.join(), rig.join()]
+      for (const state of [judge, caller, other]) state.listen({ tokens: () => {}, verdicts: () => {} })
+      async function call(result: SendResult): Promise<boolean> {
+        for (let waited = 0; waited < 3_000; waited += 1) {
+          const at = caller.freeAt(rig.now(), 0, false)
+          if (at !== undefined && at <= rig.now()) {
+            const takenAt = caller.take(rig.now())
+            const isProbe = caller.beginProbe()
+            caller.judge(rig.now(), result, 1, isProbe)
+            caller.end(takenAt)
+            return isProbe
+          }
+          await rig.pass(1)
+        }
+        throw new Error('no token came')
+      }
+      await call({ outcome: 'delivered' })
+      await rig.pass(1_000)
+      rig.kill(judge)
+      for (let calls = 0; calls < 3; calls += 1) await call({ outcome: 'failed', detail: '503' })
+      await rig.pass(1_500)
+      assert.ok(caller.isBroken && other.isBroken, 'nobody opens its breaker')
+      assert.equal(await call({ outcome: 'delivered' }), true)
+      await rig.pass(500)
+      assert.ok(!caller.isBroken && !other.isBroken, 'nobody closes it')
     })
   })
