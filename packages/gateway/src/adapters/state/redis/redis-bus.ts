@@ -4,7 +4,7 @@
  * enough, and the next one takes its place.
  */
 import { randomBytes } from 'node:crypto'
-import { createClient } from '@redis/client'
+import { createRedisClient } from './redis-client.ts'
 
 export interface RedisBusOptions {
   /** `redis://…` or `rediss://…`, with credentials: one server, or nodes of one cluster. */
@@ -67,9 +67,8 @@ export async function createRedisBus({
 
   function connectionTo(url: string) {
     const socket = { connectTimeout: connectMs, reconnectStrategy: false as const }
-    const client = createClient({
+    const client = createRedisClient({
       url,
-      RESP: 2,
       disableOfflineQueue: true,
       disableClientInfo: true,
       maintNotifications: 'disabled',

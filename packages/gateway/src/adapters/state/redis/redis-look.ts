@@ -4,9 +4,9 @@
  */
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { createClient } from '@redis/client'
 import { SluiceError } from '../../../errors.ts'
 import { fieldOf } from './redis-answers.ts'
+import { createRedisClient } from './redis-client.ts'
 import type { RedisTls } from './redis-server.ts'
 import { addressesOf } from './redis-state.ts'
 
@@ -62,9 +62,8 @@ export async function lookAtRedis(options: RedisLookOptions): Promise<string> {
 
 function connectTo({ url: address, tls }: RedisLookOptions, node: string) {
   const url = addressesOf(address).urlOf(node)
-  return createClient({
+  return createRedisClient({
     url,
-    RESP: 2,
     disableClientInfo: true,
     maintNotifications: 'disabled',
     socket: {

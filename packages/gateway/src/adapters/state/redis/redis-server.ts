@@ -5,10 +5,10 @@
  * is asked again only where the answer says that nothing was done.
  */
 import { once } from 'node:events'
-import { createClient } from '@redis/client'
 import type { ServerLife } from '../../../ports/limiter.ts'
 import type { Clock } from '../../../ports.ts'
 import { fieldOf, isClock, isUnknownScript, type Reply, redirectionOf, unavailable } from './redis-answers.ts'
+import { createRedisClient } from './redis-client.ts'
 import { type ClockReading, lookAtTime, readClock, slackOf } from './redis-clock.ts'
 import { RoundWindow } from './round-window.ts'
 import { type Script, scripts } from './scripts.ts'
@@ -116,9 +116,8 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
   let expected = 0
 
   function connect() {
-    const made = createClient({
+    const made = createRedisClient({
       url,
-      RESP: 2,
       // A question that waited for a connection would be worked when its caller has gone.
       disableOfflineQueue: true,
       disableClientInfo: true,
