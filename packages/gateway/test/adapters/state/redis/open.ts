@@ -1,9 +1,9 @@
 /** Opens the state on the Redis or the Redis Cluster of the tests, each time with keys of its own. */
 import process from 'node:process'
 import { after } from 'node:test'
-import { createClient, createCluster } from '@redis/client'
 import { createSystemClock } from '../../../../src/adapters/clock.ts'
 import { createMemoryRegistrations } from '../../../../src/adapters/state/redis/memory-registrations.ts'
+import { createRedisClient } from '../../../../src/adapters/state/redis/redis-client.ts'
 import {
   createRedisState,
   type RedisState,
@@ -52,17 +52,17 @@ export function openRedis(engine: Engine, options: Partial<RedisStateOptions> = 
 /** Sends commands to the Redis or the Redis Cluster of the tests, beside the state. */
 export async function openAdmin(engine: Engine) {
   const { SLUICE_TEST_REDIS = '', SLUICE_TEST_REDIS_CLUSTER = '' } = process.env
-  const client =
-    engine === 'redis'
-      ? await createClient({ url: SLUICE_TEST_REDIS }).connect()
-      : await createCluster({
-          rootNodes: SLUICE_TEST_REDIS_CLUSTER.split(',').map((url) => ({ url })),
-        }).connect()
+  const nodes = engine === 'redis' ? [SLUICE_TEST_REDIS] : SLUICE_TEST_REDIS_CLUSTER.split(',')
+  const clients = await Promise.all(nodes.map((url) => createRedisClient({ url }).connect()))
   return {
-    close: () => client.destroy(),
-    /** Removes keys of one subject, as a loss of them does. */
+    close(): void {
+      for (const client of clients) client.destroy()
+    },
+    /** Removes keys of one subject, as a loss of them does: the node that has its slot takes them, the others refuse. */
     async remove(...keys: readonly string[]): Promise<void> {
-      await client.del([...keys])
+      const answers = await Promise.allSettled(clients.map((client) => client.del([...keys])))
+      if (answers.some(({ status }) => status === 'fulfilled')) return
+      throw new AggregateError(answers.map((answer) => (answer as PromiseRejectedResult).reason))
     },
   }
 }
