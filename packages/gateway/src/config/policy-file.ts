@@ -25,6 +25,15 @@ export interface PolicyFileOptions {
  * @throws SluiceError `INVALID_POLICY` with every mistake, by file and line
  */
 export function loadPolicy(options: PolicyFileOptions): PolicyConfig {
+  if (options.file !== undefined) return readPolicy(options)
+  builtIn ??= readPolicy(options)
+  return builtIn
+}
+
+/** It does not change while the process runs, and reading it takes some 10 ms. */
+let builtIn: PolicyConfig | undefined
+
+function readPolicy(options: PolicyFileOptions): PolicyConfig {
   const file = options.file ?? builtInPolicyFile
   const shown = shownFile(file, options.cwd)
   const problems = new Problems()

@@ -37,29 +37,53 @@ interface Compiled {
 
 type Key = `${Channel}.${Part}` | Part
 
-/** Throws INVALID_CONFIG, with file and line, where a template is not valid. */
-export function createTemplates(
-  options: TemplatesOptions,
-): Templates & { readonly names: readonly string[] } {
-  const { renderMsMax = 10_000, memoryMax = 10_000_000, outputMax = 1_000_000 } = options
-  const templates = new Map<string, Map<Key, Compiled>>()
-  for (const folder of options.folders) {
-    const { templates: found, partials } = readTemplates(folder)
-    const engines = createEngines(partials, { renderLimit: renderMsMax, memoryLimit: memoryMax })
-    for (const [name, source] of Object.entries(partials)) {
-      for (const engine of Object.values(engines)) parse(engine, source, `${folder}/${name}`)
-    }
-    for (const { name, files } of found) {
-      if (templates.has(name)) continue
+type CompiledFolder = ReadonlyMap<string, ReadonlyMap<Key, Compiled>>
+
+interface EngineLimits {
+  readonly renderLimit: number
+  readonly memoryLimit: number
+}
+
+function compileFolder(folder: string, limits: EngineLimits): CompiledFolder {
+  const { templates, partials } = readTemplates(folder)
+  const engines = createEngines(partials, limits)
+  for (const [name, source] of Object.entries(partials)) {
+    for (const engine of Object.values(engines)) parse(engine, source, `${folder}/${name}`)
+  }
+  return new Map(
+    templates.map(({ name, files }) => {
       const compiled = new Map<Key, Compiled>()
       for (const file of files) {
         const engine = file.part === 'html' || file.part === 'mrkdwn' ? engines[file.part] : engines.text
         const key: Key = file.channel === undefined ? file.part : `${file.channel}.${file.part}`
         compiled.set(key, { file, engine, nodes: parse(engine, file.source, file.path) })
       }
-      templates.set(name, compiled)
-    }
-  }
+      return [name, compiled]
+    }),
+  )
+}
+
+const compiledBuiltIn = new Map<string, CompiledFolder>()
+/** The templates that ship do not change while the process runs: they are compiled once, and not again by each reload. */
+function builtIn(limits: EngineLimits): CompiledFolder {
+  const key = JSON.stringify(limits)
+  const compiled = compiledBuiltIn.get(key) ?? compileFolder(builtInTemplates, limits)
+  compiledBuiltIn.set(key, compiled)
+  return compiled
+}
+
+/** Throws INVALID_CONFIG, with file and line, where a template is not valid. */
+export function createTemplates(
+  options: TemplatesOptions,
+): Templates & { readonly names: readonly string[] } {
+  const { renderMsMax = 10_000, memoryMax = 10_000_000, outputMax = 1_000_000 } = options
+  const templates = new Map<string, ReadonlyMap<Key, Compiled>>()
+  const limits = { renderLimit: renderMsMax, memoryLimit: memoryMax }
+  for (const folder of options.folders)
+    for (const [name, compiled] of folder === builtInTemplates
+      ? builtIn(limits)
+      : compileFolder(folder, limits))
+      if (!templates.has(name)) templates.set(name, compiled)
 
   function render(name: string, channel: Channel, locals: JsonObject): Content {
     const template = templates.get(name)
