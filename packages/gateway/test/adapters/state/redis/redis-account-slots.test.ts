@@ -1,18 +1,4 @@
-/** Accounts of several processes over Redis: the suite of the port, in virtual time on a real server and a cluster. */
-import { describe } from 'node:test'
-import { needs } from '../../../../../../scripts/services/needs.ts'
-import { exerciseAccounts } from '../../../../src/conformance/accounts.ts'
-import { openAccountRig } from './account-rig.ts'
-import { engines } from './open.ts'
+/** Accounts of several processes over Redis. */
+import { exerciseRedisAccounts } from './account-slots-suite.ts'
 
-// Side by side: each waits for its server most of the time.
-describe('accounts of several processes', { concurrency: engines.length }, () => {
-  for (const engine of engines)
-    describe(`on ${engine}`, needs(engine), () => {
-      exerciseAccounts('accounts of several processes in Redis', (terms) => openAccountRig(engine, terms), {
-        newsMs: 1_200,
-        usedMin: 0.9,
-        isShared: true,
-      })
-    })
-})
+exerciseRedisAccounts([1])
