@@ -24,10 +24,11 @@ for (const engine of engines)
       }
       const [judge, caller] = [join(), join()]
       const ends: { readonly takenAt: number; readonly at: number }[] = []
-      /** Makes calls that take so long, so many at once; returns how many. */
+      /** Makes calls that take so long, so many at once; returns how many. Time passes in steps that divide how long one takes. */
       async function calls(forMs: number, tookMs: number, atOnce = concurrencyMax): Promise<number> {
         let made = 0
-        for (const until = rig.now() + forMs; rig.now() < until; await rig.pass(1)) {
+        const stepMs = Math.min(tookMs, 10)
+        for (const until = rig.now() + forMs; rig.now() < until; await rig.pass(stepMs)) {
           const now = rig.now()
           while (ends[0] !== undefined && ends[0].at <= now) {
             caller.judge(now, { outcome: 'delivered' }, tookMs, false)
