@@ -11,6 +11,7 @@ import { createClient } from '@redis/client'
 import { needs } from '../../../../../../scripts/services/needs.ts'
 import { startRedis } from '../../../../../../scripts/services/redis.ts'
 import { createRedisBus } from '../../../../src/adapters/state/redis/redis-bus.ts'
+import { createRedisClient } from '../../../../src/adapters/state/redis/redis-client.ts'
 import { createRedisNotifier } from '../../../../src/adapters/state/redis/redis-notifier.ts'
 import { createRedisPeers } from '../../../../src/adapters/state/redis/redis-peers.ts'
 import { exerciseNotifier } from '../../../../src/conformance/notifier.ts'
@@ -59,6 +60,20 @@ async function until(condition: () => boolean): Promise<void> {
   }
 }
 
+/** Waits until the nodes of a cluster have passed on what was told before: a process that joins meanwhile would hear it. */
+async function passedOn(urls: readonly string[]): Promise<void> {
+  const connected = () => Promise.all(urls.map((url) => createRedisClient({ url }).connect()))
+  const [tellers, hearers, channel] = [await connected(), await connected(), newPrefix()]
+  let heard = 0
+  const hear = (): void => {
+    heard += 1
+  }
+  await Promise.all(hearers.map((hearer) => hearer.subscribe(channel, hear)))
+  await Promise.all(tellers.map((teller) => teller.publish(channel, '')))
+  await until(() => heard >= urls.length ** 2)
+  for (const client of [...tellers, ...hearers]) client.destroy()
+}
+
 for (const [engine, urls] of Object.entries(engines))
   describe(`hints over ${engine}`, needs(engine), () => {
     exerciseNotifier(
@@ -67,8 +82,9 @@ for (const [engine, urls] of Object.entries(engines))
         const prefix = newPrefix()
         let members = 0
         return {
-          join() {
+          async join() {
             members += 1
+            await passedOn(urls)
             // Each at another node of a cluster.
             const own = urls.map((_, n) => urls[(n + members) % urls.length]!)
             return joinHints({ urls: own, member: String(members), prefix })
