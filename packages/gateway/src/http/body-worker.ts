@@ -1,6 +1,6 @@
 /** The worker thread that parses large bodies: see body-parser.ts. */
 import { hash } from 'node:crypto'
-import { constants, setPriority } from 'node:os'
+import { constants, getPriority, setPriority } from 'node:os'
 import { parentPort } from 'node:worker_threads'
 import { SluiceError } from '../errors.ts'
 import type { Parsed, ToParse } from './body-parser.ts'
@@ -9,7 +9,9 @@ import { dataLevelsMax, parseJson } from './json.ts'
 
 // A large body takes no core from the event loop and the store. Only Linux has priorities of single threads; elsewhere
 // this call would lower the whole process.
-if (process.platform === 'linux') setPriority(constants.priority.PRIORITY_BELOW_NORMAL)
+const lowest = constants.priority.PRIORITY_LOW
+if (process.platform === 'linux')
+  setPriority(Math.min(lowest, getPriority() + constants.priority.PRIORITY_BELOW_NORMAL))
 
 function parse({ bytes, withHash }: ToParse): Parsed {
   try {

@@ -1,6 +1,8 @@
 /** A large body is parsed in another thread, with the same result as on the event loop. */
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import { test } from 'node:test'
+import { promisify } from 'node:util'
 import { dataOf, joinedPayload } from '../../src/content.ts'
 import { createBodyParser, largeBytes } from '../../src/http/body-parser.ts'
 import { email, message, startStub } from './stub.ts'
@@ -141,4 +143,27 @@ test('closing ends the bodies that wait for the parser thread, and starts no oth
   for (const each of await ended)
     assert.ok(each.status === 'rejected' && each.reason.code === 'STORE_UNAVAILABLE')
   await assert.rejects(parser.parse('t0', body(), false), { code: 'STORE_UNAVAILABLE' })
+})
+
+test('the parser thread is lower than a process that is itself lower than others', {
+  skip: process.platform === 'linux' ? false : 'only Linux has priorities of threads',
+}, async () => {
+  const program = `
+      const { createBodyParser } = await import(${JSON.stringify(new URL('../../src/http/body-parser.ts', import.meta.url))})
+      const { readdirSync, readFileSync } = await import('node:fs')
+      const parser = createBodyParser()
+      await parser.parse('t', Buffer.from('{}'), false)
+      const niceness = (task) => Number(readFileSync('/proc/self/task/' + task + '/stat', 'utf8').split(') ')[1].split(' ')[16])
+      console.log(Math.max(...readdirSync('/proc/self/task').map(niceness)))
+      process.exit()`
+  const { stdout } = await promisify(execFile)('nice', [
+    '-n',
+    '12',
+    process.execPath,
+    '--conditions=sluice-source',
+    '--input-type=module',
+    '--eval',
+    program,
+  ])
+  assert.equal(stdout.trim(), '19')
 })
