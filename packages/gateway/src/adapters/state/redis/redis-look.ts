@@ -139,6 +139,11 @@ function startFault(
       `${at} does not let this user do what is needed (${message}); its rights are given by ACL SETUSER <user> ~${prefix}* &${prefix}* +@all -@dangerous +info.`,
       error,
     )
+  if (/^CLUSTERDOWN/.test(message))
+    return fault(
+      `${at} ${unreachable} (${message}): a master of the cluster is away, and none of its replicas has taken its place yet.`,
+      error,
+    )
   if (/MOVED|CLUSTER|cluster support disabled/i.test(message))
     return fault(`${at} is no Redis Cluster; write redis:// for a single server.`, error)
   if (/certificate|self.signed|altnames|CERT_|ERR_TLS/i.test(`${code} ${message}`))

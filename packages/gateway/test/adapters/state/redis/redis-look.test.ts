@@ -4,13 +4,15 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { needs } from '../../../../../../scripts/services/needs.ts'
 import { freePort } from '../../../../../../scripts/services/port.ts'
 import { startRedis } from '../../../../../../scripts/services/redis.ts'
+import { startRedisCluster } from '../../../../../../scripts/services/redis-cluster.ts'
 import { createSystemClock } from '../../../../src/adapters/clock.ts'
 import { createMemoryRegistrations } from '../../../../src/adapters/state/redis/memory-registrations.ts'
-import { lookAtRedis } from '../../../../src/adapters/state/redis/redis-look.ts'
+import { isUnreachable, lookAtRedis } from '../../../../src/adapters/state/redis/redis-look.ts'
 import { createRedisState } from '../../../../src/adapters/state/redis/redis-state.ts'
 import { onceScript } from '../../../../src/adapters/state/redis/scripts.ts'
 import { readStateAddress } from '../../../../src/config/state-address.ts'
@@ -85,6 +87,26 @@ describe('the look at a Redis', needs('redis', 'redis-cluster'), () => {
     const node = url!.replace('redis://', '')
     assert.match(await look(`redis-cluster://${node}`), /^Redis Cluster of \d masters\. Redis /)
     await refused(`redis://${node}`, /is a node of a Redis Cluster; write redis-cluster:\/\//)
+  })
+
+  test('takes a cluster that has lost a master for away, as a start waits for it', async (t) => {
+    const cluster = await startRedisCluster()
+    t.after(() => cluster.stop())
+    const [first = '', lost = ''] = cluster.env.SLUICE_TEST_REDIS_CLUSTER!.split(',')
+    const [other, admin] = [new Redis(lost), new Redis(first)]
+    t.after(() => void Promise.all([other.disconnect(), admin.disconnect()]))
+    const pid = Number(/process_id:(\d+)/.exec(await other.info('server'))![1])
+    process.kill(pid, 'SIGSTOP')
+    try {
+      while (!(await admin.cluster('INFO')).includes('cluster_state:fail')) await sleep(100)
+      await assert.rejects(look(first.replace('redis:', 'redis-cluster:')), (error: Error) => {
+        assert.match(error.message, /CLUSTERDOWN/)
+        assert.ok(isUnreachable(error), error.message)
+        return true
+      })
+    } finally {
+      process.kill(pid, 'SIGCONT')
+    }
   })
 
   test('refuses a server that evicts, a replica, a single server as a cluster, and one that is not there', async (t) => {
