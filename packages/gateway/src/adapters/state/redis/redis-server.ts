@@ -57,7 +57,10 @@ export interface RedisServer {
   expect(number: number): boolean
   /** Gives the connection up, with all questions under way: what is asked next is asked behind a new registration. */
   renew(): void
-  /** Sends one command outside the rounds, when there is a connection; waits for it a second at most. */
+  /**
+   * Sends one command outside the rounds, when there is a connection; waits for that a second at most, and for the answer as
+   * long as for that of a round.
+   */
   command(...args: readonly string[]): Promise<Reply>
   close(): void
 }
@@ -167,14 +170,19 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
   const send = (args: readonly string[], inBytes = false): Promise<Reply> =>
     client.sendCommand<Reply>([...args], inBytes ? bytesMapping : undefined)
 
+  /** Gives a connection up whose greeting stays unanswered. */
+  function lookAtGreeting(): void {
+    if (client.isReady) readyAt = performance.now()
+    else if (performance.now() - readyAt > silenceMs) reconnect()
+  }
+
   /**
    * Returns what the connection stands on; a connection is registered once for each of its lives. Where an answer to it is
    * lost, or that to the greeting of a new connection, the connection is given up as one whose round stays unanswered.
    */
   function register(): Promise<Standing> {
     if (registering !== undefined) return registering
-    if (client.isReady) readyAt = performance.now()
-    else if (performance.now() - readyAt > silenceMs) reconnect()
+    lookAtGreeting()
     const silence = setTimeout(reconnect, silenceMs)
     registering = registered().finally(() => {
       clearTimeout(silence)
@@ -364,8 +372,10 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     },
     renew: reconnect,
     async command(...args) {
+      lookAtGreeting()
       if (!client.isReady) await once(client, 'ready', { signal: AbortSignal.timeout(connectMs) })
-      return send(args)
+      const silence = setTimeout(reconnect, silenceMs)
+      return send(args).finally(() => clearTimeout(silence))
     },
     close() {
       isClosed = true

@@ -1,0 +1,64 @@
+/** The state on a Redis Cluster: its map of slots, and nodes that leave it or hang. */
+import assert from 'node:assert/strict'
+import process from 'node:process'
+import { describe, it, type TestContext } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import { needs } from '../../../../../../scripts/services/needs.ts'
+import { createSystemClock } from '../../../../src/adapters/clock.ts'
+import { createMemoryRegistrations } from '../../../../src/adapters/state/redis/memory-registrations.ts'
+import { createRedisState } from '../../../../src/adapters/state/redis/redis-state.ts'
+import { onceScript } from '../../../../src/adapters/state/redis/scripts.ts'
+import { startProxy } from '../../../store/postgres/proxy.ts'
+import { newPrefix } from './open.ts'
+
+const urls = (process.env.SLUICE_TEST_REDIS_CLUSTER ?? '').split(',')
+
+function open(t: TestContext, hosts: string) {
+  const redis = createRedisState({
+    url: `redis-cluster://${hosts}`,
+    registrations: createMemoryRegistrations(),
+    clock: createSystemClock(),
+    deadlineMs: 500,
+    prefix: newPrefix(),
+  })
+  t.after(() => redis.close())
+  const keep = (subject: string) => redis.ask(onceScript, { subject, name: '' }, ['keep', 'm', '', '1'])
+  return { redis, keep }
+}
+
+describe('the state on a Redis Cluster', needs('redis-cluster'), () => {
+  it('reads the map of slots over another connection where the answer of the only node it knows is lost', async (t) => {
+    const users = urls.map((url) => new Redis(url))
+    t.after(() => {
+      for (const user of users) user.disconnect()
+    })
+    for (const user of users) await user.call('ACL', 'SETUSER', 'cut', 'on', '>cut', '~*', '&*', '+@all')
+    for (const [lost, login] of [
+      ['CLUSTER', ''],
+      ['AUTH', 'cut:cut@'],
+    ] as const) {
+      const proxy = await startProxy(urls[0]!)
+      t.after(proxy.close)
+      proxy.forgetAt(lost)
+      const { keep } = open(t, login + new URL(proxy.url).host)
+      await assert.rejects(keep('a'), { code: 'STATE_UNAVAILABLE' })
+      await until(() => keep('a').then(() => true))
+    }
+  })
+})
+
+/** Waits for what becomes true within 10 s; an answer that is unavailable is none yet. */
+async function until(isTrue: () => Promise<boolean>): Promise<void> {
+  const sinceMs = performance.now()
+  let last: unknown
+  while (
+    !(await isTrue().catch((error: unknown) => {
+      last = error
+      return false
+    }))
+  ) {
+    assert.ok(performance.now() - sinceMs < 10_000, `it has not become true: ${String(last)}`)
+    await sleep(20)
+  }
+}
