@@ -118,16 +118,18 @@ export function createRedisState(options: RedisStateOptions): RedisConnections {
     // Whoever has taken the place of another master knows it.
     const known = unmet.size > 0 ? unmet.keys() : new Set([...servers.keys(), ...seeds])
     try {
-      const ranges = await Promise.any(
+      const [asked, ranges] = await Promise.any(
         Array.from(
           known,
-          async (node) => (await serverOf(node).command('CLUSTER', 'SLOTS')) as readonly SlotRange[],
+          async (node) =>
+            [node, (await serverOf(node).command('CLUSTER', 'SLOTS')) as readonly SlotRange[]] as const,
         ),
       )
       const read = new Array<string | undefined>(slotsMax)
       for (const [from, to, [host, port]] of ranges) read.fill(`${host}:${port}`, from, to + 1)
       nodes = read
-      for (const node of unmet.keys()) if (read.includes(node)) unmet.delete(node)
+      // The node whose own map does not name it is no master any more.
+      for (const node of unmet.keys()) if (node === asked || read.includes(node)) unmet.delete(node)
       dropServers(new Set([...mastersOf(read), ...seeds]))
     } catch (error) {
       onError?.(error)

@@ -5,6 +5,7 @@ import { describe, it, type TestContext } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { needs } from '../../../../../../scripts/services/needs.ts'
+import { startRedisCluster } from '../../../../../../scripts/services/redis-cluster.ts'
 import { createSystemClock } from '../../../../src/adapters/clock.ts'
 import { createMemoryRegistrations } from '../../../../src/adapters/state/redis/memory-registrations.ts'
 import { createRedisState } from '../../../../src/adapters/state/redis/redis-state.ts'
@@ -45,6 +46,33 @@ describe('the state on a Redis Cluster', needs('redis-cluster'), () => {
       await assert.rejects(keep('a'), { code: 'STATE_UNAVAILABLE' })
       await until(() => keep('a').then(() => true))
     }
+  })
+
+  it('goes on at once where the record gives a number to a node that is a replica by now', async (t) => {
+    const cluster = await startRedisCluster({ replicas: 1 })
+    const admin = new Redis(cluster.url)
+    t.after(async () => {
+      admin.disconnect()
+      await cluster.stop()
+    })
+    const nodes = async () =>
+      ((await admin.cluster('NODES')) as string).split('\n').map((line) => line.split(/[ @]/))
+    const masters: string[] = []
+    let replica = ''
+    await until(async () => {
+      for (const [, node = '', , flags = ''] of await nodes())
+        if (flags.includes('slave')) replica = node
+        else if (flags.includes('master') && !masters.includes(node)) masters.push(node)
+      return masters.length === 3 && replica !== ''
+    })
+    const { redis, keep } = open(t, masters.join())
+    await until(() => keep('a').then(() => true))
+    redis.expect(new Map([[replica, 1]]))
+    // One that keeps the limits while Redis is away takes its number for every node that was a master once.
+    redis.expect(new Map([[replica, 2]]))
+    const sinceMs = performance.now()
+    await until(() => keep('a').then(() => true))
+    assert.ok(performance.now() - sinceMs < 5_000)
   })
 })
 
