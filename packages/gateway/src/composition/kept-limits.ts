@@ -27,7 +27,8 @@ export async function openKeptRedis(
     },
     shared: () => policy.part.shared,
     clock,
-    ping: (redis) => redis.ask(onceScript, { subject: 'k/ready', name: '' }, ['keep', 'ping', '', '1']),
+    // It writes, because a server that has no memory left goes on answering what only reads.
+    ping: (redis) => redis.ask(onceScript, { subject: 'k/ready', name: '' }, ['begin', 'ping', '', '1']),
     onError: errorsOf('admission'),
   })
   keeper.listen({

@@ -28,6 +28,8 @@ export interface RedisServerOptions {
   readonly tls?: RedisTls | undefined
   /** Gives this life of the server its number (`Registrations.register`). */
   readonly register: (life: ServerLife) => number | Promise<number>
+  /** Names a key that nobody uses, of a slot that the server has. */
+  readonly emptyKey: () => string
   readonly clock: Pick<Clock, 'now' | 'monotonic'>
   /** The longest time that most questions may take, ms. */
   readonly deadlineMs: number
@@ -201,6 +203,7 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
       ...scripts.map(({ text }) => send(['SCRIPT', 'LOAD', text])),
     ])
     if (fieldOf(info, 'role') !== 'master') throw left(`${node} is no master`)
+    await tryToWrite()
     const replicationId = fieldOf(info, 'master_replid')
     const reading = await readClock(node, clock, () => send(['TIME']))
     const incarnation = await options.register({ node, runId: fieldOf(info, 'run_id'), replicationId })
@@ -210,6 +213,14 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     if (expected === 0) expected = incarnation
     standing = { epoch, incarnation, replicationId, ...reading }
     return standing
+  }
+
+  /** Fails where the server answers and takes no writes: it has no memory left, or cannot save what it has. */
+  async function tryToWrite(): Promise<void> {
+    const written = send(['EVAL', "return redis.call('SET', KEYS[1], '', 'PX', 1)", '1', options.emptyKey()])
+    await written.catch((error: unknown) => {
+      if (redirectionOf(error) === undefined) throw error
+    })
   }
 
   function argumentsOf(ready: Standing, question: Pending): string[] {

@@ -69,6 +69,8 @@ const redirectionsMax = 4
 const rediscoverMs = 50
 /** A master that its cluster has deposed takes no writes any more after this time, ms: twice the usual node timeout. */
 const deposedMs = 30_000
+/** So many keys are looked at for one of a node, whose part of the slots may be small. */
+const namesMax = 200
 /** A question that no node has looks again for one so often, ms. */
 const pauseMs = 5
 
@@ -103,6 +105,7 @@ export function createRedisState(options: RedisStateOptions): RedisConnections {
             ...life,
             place: { keyspace, masters: isCluster ? mastersOf(nodes) : seeds },
           }),
+        emptyKey: () => emptyKeyOf(node),
         clock,
         deadlineMs,
         isVirtual,
@@ -111,6 +114,11 @@ export function createRedisState(options: RedisStateOptions): RedisConnections {
       servers.set(node, server)
     }
     return server
+  }
+
+  function emptyKeyOf(node: string): string {
+    const names = Array.from({ length: namesMax }, (_, number) => `${prefix}{look${number}}`)
+    return (isCluster ? names.find((name) => nodes[slotOf(name)] === node) : undefined) ?? names[0]!
   }
 
   /** Reads the map of slots from the first node that answers. */
