@@ -1,5 +1,8 @@
 /** A gateway that keeps the limits of its Redis, on real servers that answer and refuse. */
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import process from 'node:process'
 import { describe, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
@@ -11,7 +14,38 @@ import { openKeptRedis } from '../../src/composition/kept-limits.ts'
 import type { RuntimeContext } from '../../src/composition/runtime-context.ts'
 import { readStateAddress } from '../../src/config/state-address.ts'
 
-async function open(t: TestContext, url: string) {
+/** Stands before a server and passes the first answer of each connection on so much later, ms; it takes none while it is shut. */
+async function startSlowGreeter(t: TestContext, { port, hostname }: URL, ms: number) {
+  let isShut = false
+  const sockets = new Set<Socket>()
+  const server = createServer((client) => {
+    const behind = connect(Number(port), hostname)
+    for (const socket of [client, behind]) socket.on('error', () => {}).on('close', () => client.destroy())
+    sockets.add(client)
+    client.on('close', () => behind.destroy())
+    if (isShut) client.destroy()
+    client.pipe(behind)
+    behind.once('data', (greeting) => {
+      behind.pause()
+      setTimeout(() => {
+        client.write(greeting)
+        behind.pipe(client)
+      }, ms)
+    })
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const shut = (is: boolean): void => {
+    isShut = is
+    if (is) for (const socket of sockets) socket.destroy()
+  }
+  t.after(() => {
+    shut(true)
+    server.close()
+  })
+  return { host: `127.0.0.1:${(server.address() as AddressInfo).port}`, shut }
+}
+
+async function open(t: TestContext, url: string, registrations = createMemoryRegistrations()) {
   const context = {
     clock: createSystemClock(),
     log: { info() {}, warn() {} },
@@ -21,7 +55,7 @@ async function open(t: TestContext, url: string) {
   const { redis, keeper } = await openKeptRedis(
     readStateAddress(url, () => ''),
     context as unknown as RuntimeContext,
-    createMemoryRegistrations(),
+    registrations,
   )
   t.after(async () => {
     await keeper!.stop()
@@ -55,5 +89,19 @@ describe('the limits of a gateway', needs('redis'), () => {
     }
     await admin.config('SET', 'maxmemory', '0')
     await until('Redis has the limits back', () => !keeper.isAway() && keeper.keeper() === undefined)
+  })
+
+  test('count in its Redis again where a connection takes longer to greet than a question may', async (t) => {
+    const { SLUICE_TEST_REDIS = '' } = process.env
+    const slow = await startSlowGreeter(t, new URL(SLUICE_TEST_REDIS), 100)
+    const { register, keeping } = createMemoryRegistrations()
+    // Another gateway has its server, so nobody keeps the limits.
+    const standIn = async () => ({ number: undefined, keeper: undefined, isReachable: true })
+    const keeper = await open(t, `redis://${slow.host}/1`, { register, keeping: { ...keeping, standIn } })
+    await sleep(1_000)
+    slow.shut(true)
+    await until('it has pledged', () => keeper.isAway())
+    slow.shut(false)
+    await until('it is served again', () => !keeper.isAway())
   })
 })

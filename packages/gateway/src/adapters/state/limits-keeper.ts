@@ -145,8 +145,9 @@ export async function createLimitsKeeper(options: LimitsKeeperOptions): Promise<
     const { number, keeper } = await oneByOne(async () => {
       // Between the look and its turn a server may have been registered.
       if (mode !== 'pledged' && !isOver()) return { number: undefined, keeper: undefined }
+      // A connection that was opened since is registered before it counts, and may take longer than a look.
+      if (mode !== 'pledged') server.redis.renew()
       mode = 'pledged'
-      server.redis.renew()
       const answer = await keeping.standIn()
       // Nothing is registered in between.
       if (answer.number !== undefined) mode = 'keeping'
