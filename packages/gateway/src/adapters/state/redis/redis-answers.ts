@@ -4,15 +4,25 @@ import { SluiceError } from '../../../errors.ts'
 /** Texts come as bytes where the script asks for that. */
 export type Reply = string | number | null | Buffer | readonly Reply[]
 
+/**
+ * Returns the address of a node as a cluster names it by host and port: without a host it means the one that was asked, and an
+ * address of IPv6 stands in brackets.
+ */
+export function nodeAt(host: string | null, port: number | string, asked: string): string {
+  if (host === null || host === '') return `${asked.slice(0, asked.lastIndexOf(':'))}:${port}`
+  return `${host.includes(':') ? `[${host}]` : host}:${port}`
+}
+
 /** An answer that another server of the cluster has: `MOVED` or `ASK`, with its address. */
 export class Redirection extends Error {
   readonly node: string
   readonly slot: number
   readonly isAsk: boolean
-  constructor(message: string) {
+  constructor(message: string, asked: string) {
     super(message)
-    const [kind, slot, node] = message.split(' ')
-    this.node = node ?? ''
+    const [kind, slot, node = ''] = message.split(' ')
+    const at = node.lastIndexOf(':')
+    this.node = nodeAt(node.slice(0, at), node.slice(at + 1), asked)
     this.slot = Number(slot)
     this.isAsk = kind === 'ASK'
   }
@@ -30,9 +40,10 @@ export const isClock = (value: Reply): boolean =>
 export const isUnknownScript = (error: unknown): boolean =>
   error instanceof Error && error.message.startsWith('NOSCRIPT')
 
-export function redirectionOf(error: unknown): Redirection | undefined {
+/** @param asked the node that answered */
+export function redirectionOf(error: unknown, asked: string): Redirection | undefined {
   const message = error instanceof Error ? error.message : ''
-  return /^(MOVED|ASK) /.test(message) ? new Redirection(message) : undefined
+  return /^(MOVED|ASK) /.test(message) ? new Redirection(message, asked) : undefined
 }
 
 export function unavailable(node: string, cause: unknown): SluiceError {

@@ -5,7 +5,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { SluiceError } from '../../../errors.ts'
-import { fieldOf } from './redis-answers.ts'
+import { fieldOf, nodeAt } from './redis-answers.ts'
 import { createRedisClient } from './redis-client.ts'
 import type { RedisTls } from './redis-server.ts'
 import { addressesOf } from './redis-state.ts'
@@ -165,7 +165,7 @@ function startFault(
 interface SlotRange extends ReadonlyArray<unknown> {
   readonly 0: number
   readonly 1: number
-  readonly 2: readonly [host: string, port: number]
+  readonly 2: readonly [host: string | null, port: number]
 }
 
 /** Reads the masters from the first of the named nodes that answers. */
@@ -180,7 +180,7 @@ async function mastersOf(options: RedisLookOptions): Promise<readonly string[]> 
           throw fault(
             `${options.shown} covers ${covered} of 16384 slots; complete the cluster (CLUSTER INFO says what is missing).`,
           )
-        return [...new Set(ranges.map(([, , [host, port]]) => `${host}:${port}`))].sort()
+        return [...new Set(ranges.map(([, , [host, port]]) => nodeAt(host, port, node)))].sort()
       })
     } catch (error) {
       last = error

@@ -219,7 +219,7 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
   async function tryToWrite(): Promise<void> {
     const written = send(['EVAL', "return redis.call('SET', KEYS[1], '', 'PX', 1)", '1', options.emptyKey()])
     await written.catch((error: unknown) => {
-      if (redirectionOf(error) === undefined) throw error
+      if (redirectionOf(error, node) === undefined) throw error
     })
   }
 
@@ -327,7 +327,7 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
       // One that came when its caller had given up says nothing of the clock.
       else if (result.status === 'fulfilled') needsClock ||= question.overAt > answeredAt
       else if (isUnknownScript(result.reason)) needsScripts = true
-      else settle(question, redirectionOf(result.reason) ?? unavailable(node, result.reason))
+      else settle(question, redirectionOf(result.reason, node) ?? unavailable(node, result.reason))
     }
     if (needsScripts || needsClock) {
       if (standing === ready) standing = undefined

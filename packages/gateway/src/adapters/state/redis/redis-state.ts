@@ -9,7 +9,7 @@ import { defaultSlotMs } from '../../../ports/account-slots.ts'
 import type { Registrations } from '../../../ports/limiter.ts'
 import type { Clock } from '../../../ports.ts'
 import { slotOf, slotsMax } from './key-slot.ts'
-import { Redirection, type Reply, unavailable } from './redis-answers.ts'
+import { nodeAt, Redirection, type Reply, unavailable } from './redis-answers.ts'
 import { createRedisServer, type RedisServer, type RedisTls } from './redis-server.ts'
 import type { Script } from './scripts.ts'
 
@@ -134,7 +134,7 @@ export function createRedisState(options: RedisStateOptions): RedisConnections {
         ),
       )
       const read = new Array<string | undefined>(slotsMax)
-      for (const [from, to, [host, port]] of ranges) read.fill(`${host}:${port}`, from, to + 1)
+      for (const [from, to, [host, port]] of ranges) read.fill(nodeAt(host, port, asked), from, to + 1)
       nodes = read
       // The node whose own map does not name it is no master any more.
       for (const node of unmet.keys()) if (node === asked || read.includes(node)) unmet.delete(node)
@@ -256,7 +256,7 @@ const mastersOf = (nodes: readonly (string | undefined)[]): readonly string[] =>
   ...new Set(nodes.filter((each) => each !== undefined)),
 ]
 
-type SlotRange = readonly [from: number, to: number, master: readonly [host: string, port: number]]
+type SlotRange = readonly [from: number, to: number, master: readonly [host: string | null, port: number]]
 
 interface Addresses {
   readonly seeds: readonly string[]

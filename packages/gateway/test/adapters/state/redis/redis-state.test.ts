@@ -1,18 +1,27 @@
 /** The state on a Redis Cluster: its map of slots, and nodes that leave it or hang. */
 import assert from 'node:assert/strict'
+import { networkInterfaces } from 'node:os'
 import process from 'node:process'
 import { describe, it, type TestContext } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { needs } from '../../../../../../scripts/services/needs.ts'
+import { startRedis } from '../../../../../../scripts/services/redis.ts'
 import { startRedisCluster } from '../../../../../../scripts/services/redis-cluster.ts'
 import { createSystemClock } from '../../../../src/adapters/clock.ts'
 import { createMemoryRegistrations } from '../../../../src/adapters/state/redis/memory-registrations.ts'
+import { Redirection } from '../../../../src/adapters/state/redis/redis-answers.ts'
+import { lookAtRedis } from '../../../../src/adapters/state/redis/redis-look.ts'
 import { createRedisState } from '../../../../src/adapters/state/redis/redis-state.ts'
 import { onceScript } from '../../../../src/adapters/state/redis/scripts.ts'
+import { readStateAddress } from '../../../../src/config/state-address.ts'
 import { startProxy } from '../../../store/postgres/proxy.ts'
 import { newPrefix } from './open.ts'
 
+/** Containers often have none. */
+const hasIpv6 = Object.values(networkInterfaces())
+  .flat()
+  .some((each) => each?.address === '::1')
 const urls = (process.env.SLUICE_TEST_REDIS_CLUSTER ?? '').split(',')
 
 function open(t: TestContext, hosts: string) {
@@ -48,6 +57,29 @@ describe('the state on a Redis Cluster', needs('redis-cluster'), () => {
     }
   })
 
+  for (const [named, args] of Object.entries({
+    'by IPv6 addresses': ['--cluster-announce-ip', '::1'],
+    'by none, as one that has met no other': [],
+  }))
+    it(`asks nodes that the cluster names ${named}`, { skip: !hasIpv6 }, async (t) => {
+      const bound = ['--bind', '127.0.0.1', '::1', '--cluster-enabled', 'yes', ...args]
+      const service = await startRedis({ args: bound })
+      t.after(() => service.stop())
+      const node = `[::1]:${new URL(service.url).port}`
+      const admin = new Redis(service.url)
+      await admin.cluster('ADDSLOTSRANGE', 0, 16_383)
+      await until(async () => String(await admin.cluster('INFO')).includes('cluster_state:ok'))
+      admin.disconnect()
+      const { keep } = open(t, node)
+      await until(() => keep('a').then(() => true))
+      const address = readStateAddress(`redis-cluster://${node}`, () => '')
+      const found = await lookAtRedis({ ...address, usesChannels: true, now: Date.now })
+      assert.ok(
+        found.startsWith('Redis Cluster of 1 masters.') && found.includes(` at ${node}: master`),
+        found,
+      )
+    })
+
   it('goes on at once where the record gives a number to a node that is a replica by now', async (t) => {
     const cluster = await startRedisCluster({ replicas: 1 })
     const admin = new Redis(cluster.url)
@@ -74,6 +106,14 @@ describe('the state on a Redis Cluster', needs('redis-cluster'), () => {
     await until(() => keep('a').then(() => true))
     assert.ok(performance.now() - sinceMs < 5_000)
   })
+})
+
+it('reads where a redirection leads', () => {
+  const nodeOf = (message: string) => new Redirection(message, '[::1]:7000').node
+  assert.equal(nodeOf('MOVED 1 10.0.0.7:7001'), '10.0.0.7:7001')
+  assert.equal(nodeOf('MOVED 1 fd00::7:7001'), '[fd00::7]:7001')
+  assert.equal(nodeOf('ASK 1 node-7.internal:7001'), 'node-7.internal:7001')
+  assert.equal(nodeOf('MOVED 1 :7001'), '[::1]:7001')
 })
 
 /** Waits for what becomes true within 10 s; an answer that is unavailable is none yet. */
