@@ -93,6 +93,7 @@ async function openState(
   ])
   const { seeds, isCluster, urlOf } = addressesOf(url)
   const urls = seeds.map(urlOf)
-  const bus = await createRedisBus({ urls, isCluster, tls, prefix, onError: health.noteError })
+  const urlOfNode = isCluster ? urlOf : undefined
+  const bus = await createRedisBus({ urls, urlOfNode, tls, prefix, onError: health.noteError })
   return { redis, bus, prefix, slotMs, health, keeper }
 }

@@ -4,6 +4,13 @@ import { SluiceError } from '../../../errors.ts'
 /** Texts come as bytes where the script asks for that. */
 export type Reply = string | number | null | Buffer | readonly Reply[]
 
+/** Slots of a cluster, as `CLUSTER SLOTS` answers them; replicas stand behind the master. */
+export type SlotRange = readonly [
+  from: number,
+  to: number,
+  master: readonly [host: string | null, port: number],
+]
+
 /**
  * Returns the address of a node as a cluster names it by host and port: without a host it means the one that was asked, and an
  * address of IPv6 stands in brackets.

@@ -1,16 +1,17 @@
 /**
  * Texts that the processes of a fleet publish in Redis, and hear. A server that is away, or a connection that is made again,
  * loses what was told meanwhile. In a cluster each node passes on to all others what is published to it, so one node is
- * enough, and the next one takes its place.
+ * enough, and another one takes its place: one of those that are given, or that the cluster names.
  */
 import { randomBytes } from 'node:crypto'
+import { nodeAt, type SlotRange } from './redis-answers.ts'
 import { createRedisClient } from './redis-client.ts'
 
 export interface RedisBusOptions {
   /** `redis://…` or `rediss://…`, with credentials: one server, or nodes of one cluster. */
   readonly urls: readonly string[]
-  /** True where these are nodes of a cluster. @defaultValue false */
-  readonly isCluster?: boolean
+  /** The URL of a node of the cluster, of which these are some. @defaultValue it is one server */
+  readonly urlOfNode?: ((node: string) => string) | undefined
   /** Certificates in PEM for `rediss`, beside the authorities of the system. */
   readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string } | undefined
   /** Precedes the channel of the beats. @defaultValue 'sl:' */
@@ -43,6 +44,8 @@ const connectMs = 2_000
 const beatMs = 1_000
 /** Beats that may be on their way at once: then the node counts as vanished, and the next one is tried. */
 const unheardMax = 3
+/** Beats between two questions for the nodes of the cluster. */
+const beatsBetween = 60
 /** Time between two tries, ms. */
 const retryMs = 500
 /** Texts that wait for the socket of a server that reads nothing: further ones are lost. */
@@ -51,7 +54,7 @@ const waitingMax = 1_000
 /** Connects in the background: texts before it are lost. Resolves when it is connected, or has tried once. */
 export async function createRedisBus({
   urls,
-  isCluster = false,
+  urlOfNode,
   tls,
   prefix = 'sl:',
   onError,
@@ -59,9 +62,13 @@ export async function createRedisBus({
   const subscriptions: Subscription[] = []
   let isOpen = true
   let isHearing = false
+  /** Where it may connect: the given addresses, and the masters of the cluster as the last node named them. */
+  let addresses = urls
   let node = 0
+  let url = urls[0]!
   let timer: NodeJS.Timeout | undefined
   let unheard = 0
+  let beatsMade = 0
   let publisher: ReturnType<typeof connectionTo> | undefined
   let subscriber: ReturnType<typeof connectionTo> | undefined
 
@@ -82,7 +89,7 @@ export async function createRedisBus({
   }
 
   async function connect(): Promise<void> {
-    const url = urls[node % urls.length]!
+    url = addresses[node % addresses.length]!
     node += 1
     end()
     const [own, heard] = [connectionTo(url), connectionTo(url)]
@@ -90,7 +97,7 @@ export async function createRedisBus({
     subscriber = heard
     try {
       await inTime(async () => {
-        await Promise.all([own.connect(), heard.connect()])
+        await Promise.all([own.connect().then(() => meetNodes(own)), heard.connect()])
         // Channels that are added meanwhile are heard behind the others.
         for (let known = 0; known < subscriptions.length; ) {
           const added = subscriptions.slice(known)
@@ -130,9 +137,21 @@ export async function createRedisBus({
   }
 
   function leave(why: string): void {
-    onError?.(new Error(`${why} ${shownOf(urls[(node - 1) % urls.length]!)}`))
+    onError?.(new Error(`${why} ${shownOf(url)}`))
     end()
     reconnect()
+  }
+
+  /** Hears where the cluster has its nodes by now: those that were given may go one after the other. */
+  async function meetNodes(of: NonNullable<typeof publisher>): Promise<void> {
+    if (urlOfNode === undefined) return
+    try {
+      const ranges = await of.sendCommand<readonly SlotRange[]>(['CLUSTER', 'SLOTS'])
+      const nodes = ranges.map(([, , [host, port]]) => nodeAt(host, port, shownOf(url)))
+      if (publisher === of) addresses = [...new Set([...urls, ...nodes.map(urlOfNode)])]
+    } catch (error) {
+      onError?.(error)
+    }
   }
 
   /** A server that was demoted keeps its connections, and does not pass on to its master what is published to it. */
@@ -156,8 +175,11 @@ export async function createRedisBus({
       return
     }
     unheard += 1
+    beatsMade += 1
     publish(beats, '')
-    if (!isCluster && publisher !== undefined) void leaveReplica(publisher)
+    if (publisher === undefined) return
+    if (urlOfNode === undefined) void leaveReplica(publisher)
+    else if (beatsMade % beatsBetween === 0) void meetNodes(publisher)
   }, beatMs)
   beating.unref()
 

@@ -5,7 +5,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { SluiceError } from '../../../errors.ts'
-import { fieldOf, nodeAt } from './redis-answers.ts'
+import { fieldOf, nodeAt, type SlotRange } from './redis-answers.ts'
 import { createRedisClient } from './redis-client.ts'
 import type { RedisTls } from './redis-server.ts'
 import { addressesOf } from './redis-state.ts'
@@ -160,12 +160,6 @@ function startFault(
     `${at} ${unreachable} (${code === '' ? message : code}); see that Redis runs there and that this machine may connect.`,
     error,
   )
-}
-
-interface SlotRange extends ReadonlyArray<unknown> {
-  readonly 0: number
-  readonly 1: number
-  readonly 2: readonly [host: string | null, port: number]
 }
 
 /** Reads the masters from the first of the named nodes that answers. */

@@ -9,7 +9,7 @@ import { defaultSlotMs } from '../../../ports/account-slots.ts'
 import type { Registrations } from '../../../ports/limiter.ts'
 import type { Clock } from '../../../ports.ts'
 import { slotOf, slotsMax } from './key-slot.ts'
-import { nodeAt, Redirection, type Reply, unavailable } from './redis-answers.ts'
+import { nodeAt, Redirection, type Reply, type SlotRange, unavailable } from './redis-answers.ts'
 import { createRedisServer, type RedisServer, type RedisTls } from './redis-server.ts'
 import type { Script } from './scripts.ts'
 
@@ -255,8 +255,6 @@ function within(ms: number, work: Promise<void>): Promise<void> {
 const mastersOf = (nodes: readonly (string | undefined)[]): readonly string[] => [
   ...new Set(nodes.filter((each) => each !== undefined)),
 ]
-
-type SlotRange = readonly [from: number, to: number, master: readonly [host: string | null, port: number]]
 
 interface Addresses {
   readonly seeds: readonly string[]

@@ -10,6 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { createClient } from '@redis/client'
 import { needs } from '../../../../../../scripts/services/needs.ts'
 import { startRedis } from '../../../../../../scripts/services/redis.ts'
+import { startRedisCluster } from '../../../../../../scripts/services/redis-cluster.ts'
 import { createRedisBus } from '../../../../src/adapters/state/redis/redis-bus.ts'
 import { createRedisClient } from '../../../../src/adapters/state/redis/redis-client.ts'
 import { createRedisNotifier } from '../../../../src/adapters/state/redis/redis-notifier.ts'
@@ -168,6 +169,33 @@ test('goes to the next node where one answers nothing and ends no connection', n
   assert.ok(bus.isReady())
   assert.match(String(errors[0]), /nothing is heard from 127\.0\.0\.1:\d+/)
 })
+
+test(
+  'goes to a node of its cluster that no address names where those that are named have gone',
+  needs('redis-cluster'),
+  async (t) => {
+    const cluster = await startRedisCluster()
+    const urls = cluster.env.SLUICE_TEST_REDIS_CLUSTER!.split(',')
+    const bus = await createRedisBus({ urls: urls.slice(0, 1), urlOfNode: (node) => `redis://${node}` })
+    const control = createClient({ url: urls[2]! }).on('error', () => {})
+    t.after(async () => {
+      bus.close()
+      control.destroy()
+      await cluster.stop()
+    })
+    await until(() => bus.isReady())
+    process.kill(cluster.pid, 'SIGKILL')
+    const heard: string[] = []
+    await control.connect()
+    await control.subscribe('words', (text) => heard.push(text))
+    const end = performance.now() + 10_000
+    while (!heard.includes('word')) {
+      assert.ok(performance.now() < end, 'it speaks to nobody any more')
+      bus.publish('words', 'word')
+      await sleep(50)
+    }
+  },
+)
 
 test('leaves a server that was demoted behind its address', needs('redis'), async (t) => {
   const [demoted, promoted] = [await startRedis(), await startRedis()]
