@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Job } from '../../src/model.ts'
+import type { Job, Notification } from '../../src/model.ts'
 import { type Harness, minute, type Sent, second } from '../harness.ts'
 import { mine, stateOf, workFor } from '../http/job-harness.ts'
 import { during, twoProcesses } from './two-processes.ts'
@@ -104,6 +104,38 @@ for (const opener of ['a', 'b'] as const)
     await a.stop()
     await b.stop()
   })
+
+test('a digest that another process has put off collects a newcomer for a window', async () => {
+  const limits = [{ name: 'author', for: 'any', per: ['recipient', 'actor'], max: ['1/day'], over: 'delay' }]
+  const { clock, a, b } = await twoProcesses({ policy: { ...policy, limits }, sharesLimits: true })
+  // The first process closes the digests of both, and the second one accepts.
+  await clock.runUntil(clock.now() + minute)
+  await b.post({ actor: 'bob', content: { subject: 'bob', text: 'bob' } })
+  await collect(2, b)
+  // Their author is at the cap, so the digest is put off by a day.
+  await clock.runUntil(clock.now() + 60 * minute)
+  assert.equal(sentBy(a, b).length, 1)
+  const beginsAt = clock.now()
+  const ofEve: Notification[] = []
+  for (let index = 0; index < 3; index += 1) {
+    ofEve.push(await b.post({ ...item(index), actor: 'eve' }))
+    await clock.runUntil(clock.now() + minute)
+  }
+  await clock.runUntil(beginsAt + 11 * minute)
+  const later = sentBy(a, b).filter(({ at }) => at >= beginsAt)
+  assert.deepEqual(
+    later.map(({ at }) => at - beginsAt),
+    [10 * minute],
+    'they leave together',
+  )
+  assert.deepEqual(later.map(totalOf), [3])
+  assert.deepEqual(
+    ofEve.map(({ dueAt }) => dueAt - beginsAt),
+    [10 * minute, 10 * minute, 10 * minute],
+  )
+  await a.stop()
+  await b.stop()
+})
 
 test('a digest of a process that has died is closed by another in time', async () => {
   const { clock, a, b, declareDead } = await twoProcesses({ policy })

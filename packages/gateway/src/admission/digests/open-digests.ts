@@ -59,6 +59,17 @@ export function createOpenDigests(options: { readonly store: Store; readonly ran
     if (known.get(key)?.digest.id === digest.id) known.delete(key)
   }
 
+  /**
+   * Returns a known digest whose time has not come. Another process may have put one off whose time has come: joined as it
+   * was, it would be closed at once, and collect nothing any more.
+   */
+  function knownBefore(key: string, now: number): JoinedDigest | undefined {
+    const found = known.get(key)
+    if (found === undefined || found.opens || found.digest.closesAt > now) return found
+    known.delete(key)
+    return undefined
+  }
+
   /** Joins what was found, or a new digest. In one step with the look into the cache: two items open one digest. */
   function joinFound(found: JoinedDigest | undefined, group: DigestGroup, joining: Joining): JoinedDigest {
     const { now, windowMs, closesBy, undo } = joining
@@ -78,7 +89,7 @@ export function createOpenDigests(options: { readonly store: Store; readonly ran
   async function findAndJoin(group: DigestGroup, joining: Joining): Promise<JoinedDigest> {
     const key = keyOf(group)
     while (closing.has(key)) await closing.get(key)
-    const found = known.get(key) ?? onRecord(await stored(key, group)) ?? known.get(key)
+    const found = knownBefore(key, joining.now) ?? onRecord(await stored(key, group)) ?? known.get(key)
     return joinFound(found, group, joining)
   }
 
@@ -86,7 +97,7 @@ export function createOpenDigests(options: { readonly store: Store; readonly ran
     join({ tenant, to, channel, category }, name, joining) {
       const group = { tenant, recipient: to.id, channel, category, name }
       const key = keyOf(group)
-      const found = closing.has(key) ? undefined : known.get(key)
+      const found = closing.has(key) ? undefined : knownBefore(key, joining.now)
       return found === undefined ? findAndJoin(group, joining) : joinFound(found, group, joining)
     },
     opened({ id, ...group }) {
