@@ -22,10 +22,12 @@ export function createCancellation(options: CancellationOptions): Gate['cancel']
   async function cancelOnce(tenant: string, id: string): Promise<true | Conflicted> {
     const notification = await store.notification(tenant, id)
     if (notification === undefined) throw new SluiceError('NOT_FOUND', `There is no notification ${id}.`)
-    if (notification.status === 'cancelled') return true
     const resume = await pauseNewcomers(notification)
     try {
-      return await cancelRecorded(notification)
+      if (notification.status !== 'cancelled') return await cancelRecorded(notification)
+      // Whoever cancelled it may have been killed before its holds were released, and the limits may have outlived that.
+      await releaseHolds({ ...notification, status: 'scheduled' }, 'cancelled')
+      return true
     } finally {
       await resume()
     }

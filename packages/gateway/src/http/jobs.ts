@@ -147,7 +147,9 @@ export function createJobs(options: JobsOptions): BackgroundJobs {
         throw error
       }
       // Runs for a job that was cancelled before too: that cancellation may have been interrupted.
-      const waiting = (await store.jobMembers(ended)).filter(waits)
+      const isLeft = (member: Parameters<typeof waits>[0]): boolean =>
+        waits(member) || (job.status === 'cancelled' && member.status === 'cancelled')
+      const waiting = (await store.jobMembers(ended)).filter(isLeft)
       for (let from = 0; from < waiting.length; from += cancelSlice) {
         const slice = waiting.slice(from, from + cancelSlice)
         await Promise.all(slice.map(({ id }) => cancelOne(ended.tenant, id)))

@@ -10,6 +10,7 @@ import { test } from 'node:test'
 import { SluiceError } from '../../src/errors.ts'
 import type { LimitState } from '../../src/ports.ts'
 import { createHarness, hour, minute, second } from '../harness.ts'
+import { open, workFor } from '../http/job-harness.ts'
 
 const policy = { version: 1, limits: [{ name: 'all', for: 'any', max: ['1/h'], over: 'delay' }] }
 
@@ -90,4 +91,60 @@ test('a stop ends the tries to release what a notification held', async () => {
   await harness.stop()
   await harness.runFor(10 * minute)
   assert.equal(calls.length, tries)
+})
+
+/** A gateway whose limits refuse all releases until they are let go: a killed one's cancellation is on record, and no more. */
+async function killedInCancelling() {
+  let isKilled = true
+  const harness = await createHarness({
+    policy: { ...policy, deduplication: { window: '1h' } },
+    parts: {
+      wrapState: (state) => ({
+        ...state,
+        async cancel(requests) {
+          if (isKilled) throw new Error('killed')
+          return state.cancel(requests)
+        },
+      }),
+    },
+  })
+  return {
+    harness,
+    goOn(): void {
+      isKilled = false
+    },
+  }
+}
+
+test('a cancellation that is asked for once more releases what a killed gateway had left', async () => {
+  const { harness, goOn } = await killedInCancelling()
+  const { gate } = harness.gateway
+  await harness.post()
+  const content = { subject: 'Again', text: 'Again' }
+  const waiting = await harness.post({ content })
+  await harness.runFor(minute)
+  await assert.rejects(harness.done(gate.cancel('default', waiting.id)), { message: 'killed' })
+  assert.equal((await harness.notification(waiting.id)).status, 'cancelled')
+  goOn()
+  await harness.done(gate.cancel('default', waiting.id))
+  const other = await harness.post({ content })
+  assert.deepEqual([other.status, other.dueAt], ['scheduled', waiting.dueAt])
+  await harness.stop()
+})
+
+test('the cancellation of a batch that is asked for once more releases what a killed gateway had left', async () => {
+  const { harness, goOn } = await killedInCancelling()
+  const { jobs, store } = harness.gateway
+  await harness.post({ recipient: 'r0' })
+  const job = await open(harness, workFor(1))
+  await harness.runFor(minute)
+  const [member] = await store.jobMembers(job)
+  const { dueAt, status } = await harness.notification(member!.id)
+  assert.equal(status, 'scheduled')
+  await assert.rejects(harness.done(jobs.cancel(job)), { message: 'killed' })
+  goOn()
+  await harness.done(jobs.cancel((await store.job('default', job.id))!))
+  const other = await harness.post({ recipient: 'r0' })
+  assert.deepEqual([other.status, other.dueAt], ['scheduled', dueAt])
+  await harness.stop()
 })
