@@ -59,6 +59,7 @@ const heldMax = 10_000
 
 export function createFleetChanges({ ledger, peers, clock }: FleetChangesOptions): ChangeFeed {
   const listeners = new Set<(change: StateChange) => void>()
+  const lostListeners = new Set<() => void>()
   const watchers = new Map<string, Watcher>()
   /** The number of events that were seen of a notification, in the order of their changes. */
   const seen = new Map<string, number>()
@@ -87,14 +88,36 @@ export function createFleetChanges({ ledger, peers, clock }: FleetChangesOptions
   peers.listen('change', (told) => {
     if (listeners.size > 0) arrive(told as Told)
   })
-  peers.answer('watch', (tenants, member) => {
+  function noteWatcher(member: string, tenants: unknown): void {
     if (Array.isArray(tenants) && tenants.length === 0) watchers.delete(member)
     else {
-      const set = tenants === null ? undefined : new Set(tenants as readonly string[])
+      const set = Array.isArray(tenants) ? new Set(tenants as readonly string[]) : undefined
       watchers.set(member, { tenants: set, until: clock.monotonic() + lapseMs })
     }
+  }
+
+  peers.answer('watch', (tenants, member) => {
+    noteWatcher(member, tenants)
     return true
   })
+  peers.answer('watched', () => watched ?? null)
+  /** Asks who reads: until the others make their readers known again, they would miss the changes of a process that starts. */
+  async function learn(): Promise<void> {
+    const { answers } = await peers.ask('watched', null)
+    for (const [member, tenants] of answers) if (tenants !== undefined) noteWatcher(member, tenants)
+  }
+  void learn()
+
+  function tellLost(): void {
+    for (const listener of lostListeners) listener()
+  }
+  peers.onLost(() => {
+    // The others have missed the changes of this process.
+    peers.tell('missed', null)
+    void learn()
+    tellLost()
+  })
+  peers.listen('missed', tellLost)
 
   /** Shows a change behind its predecessor. */
   function arrive(told: Told): void {
@@ -167,6 +190,6 @@ export function createFleetChanges({ ledger, peers, clock }: FleetChangesOptions
       if (tenants === undefined || tenants.length > 0) renew()
       await peers.ask('watch', tenants ?? null)
     },
-    onLost: peers.onLost,
+    onLost: (listener) => void lostListeners.add(listener),
   }
 }

@@ -24,30 +24,47 @@ function changeOf(id: string, from: number, to: number, tenant = 'acme'): Happen
 /** Processes whose messages arrive at once, unless they are kept back. */
 function createFleet() {
   const clock = createVirtualClock(0)
-  const listeners = new Map<string, (message: unknown, from: string) => void>()
-  const answerers = new Map<string, (question: unknown, from: string) => unknown>()
+  const members = new Map<string, ReturnType<typeof membership>>()
   const told: string[] = []
   const dead = new Set<string>()
   let keptBack: (() => void)[] | undefined
+
+  const membership = () => ({
+    listeners: new Map<string, (message: unknown, from: string) => void>(),
+    answerers: new Map<string, (question: unknown, from: string) => unknown>(),
+    lost: new Set<() => void>(),
+    isCutOff: false,
+  })
+
   function join(member: string) {
+    const own = membership()
+    members.set(member, own)
+    const reached = (to?: string) =>
+      [...members].filter(
+        ([name, { isCutOff }]) => name !== member && !isCutOff && !own.isCutOff && (to ?? name) === name,
+      )
     const peers: Peers = {
-      tell(_topic, message, to) {
-        told.push(`${member} to ${to}`)
-        const arrive = () => listeners.get(to!)!(message, member)
-        if (keptBack === undefined) arrive()
-        else keptBack.push(arrive)
+      tell(topic, message, to) {
+        if (topic === 'change') told.push(`${member} to ${to}`)
+        for (const [, { listeners }] of reached(to)) {
+          const arrive = () => listeners.get(topic)?.(message, member)
+          if (keptBack === undefined) arrive()
+          else keptBack.push(arrive)
+        }
       },
-      listen(_topic, listener) {
-        listeners.set(member, listener)
+      listen(topic, listener) {
+        own.listeners.set(topic, listener)
         return () => {}
       },
-      async ask(_topic, question) {
-        if (!dead.has(member))
-          for (const [name, answerer] of answerers) if (name !== member) answerer(question, member)
-        return { answers: new Map(), silent: [] }
+      async ask(topic, question) {
+        const asked = dead.has(member) ? [] : reached()
+        const answers = asked.map(
+          ([name, { answerers }]) => [name, answerers.get(topic)?.(question, member)] as const,
+        )
+        return { answers: new Map(answers), silent: [] }
       },
-      answer: (_topic, answerer) => void answerers.set(member, answerer),
-      onLost() {},
+      answer: (topic, answerer) => void own.answerers.set(topic, answerer),
+      onLost: (listener) => void own.lost.add(listener),
       noteGone() {},
       async close() {},
     }
@@ -66,6 +83,13 @@ function createFleet() {
       feed,
       happen(...happenings: readonly Happening[]): void {
         for (const happening of happenings) for (const listener of ledger) listener(happening)
+      },
+      /** Its connection to the others is interrupted, while `meanwhile` happens. */
+      interrupt(meanwhile: () => void): void {
+        own.isCutOff = true
+        meanwhile()
+        own.isCutOff = false
+        for (const listener of own.lost) listener()
       },
     }
   }
@@ -167,4 +191,27 @@ test('a process renews its readers, and one that has died is told no more after 
   await fleet.clock.runUntil(70_000)
   a.happen(changeOf('two', 0, 2))
   assert.equal(fleet.told.length, 1)
+})
+
+test('a reader gets the changes of a process that has just started', async () => {
+  const fleet = createFleet()
+  const { seen } = await read(fleet.join('a'), ['acme'])
+  const b = fleet.join('b')
+  await Promise.resolve()
+  b.happen(changeOf('one', 0, 2), changeOf('two', 0, 2, 'globex'))
+  assert.deepEqual(seen, ['one accepted', 'one queued'])
+})
+
+test('a reader hears that changes may have been missed where the connection of another process was interrupted', async () => {
+  const fleet = createFleet()
+  const [a, b] = [fleet.join('a'), fleet.join('b')]
+  const { seen } = await read(a)
+  let times = 0
+  a.feed.onLost!(() => {
+    times += 1
+  })
+  b.interrupt(() => b.happen(changeOf('one', 0, 2)))
+  assert.deepEqual([seen, times], [[], 1])
+  a.interrupt(() => b.happen(changeOf('two', 0, 2)))
+  assert.deepEqual([seen, times], [[], 2])
 })
