@@ -1,13 +1,15 @@
 /**
  * Releases the holds of a notification that ended undelivered: its reservation in the limits, its place in the throttle
  * queue, its fingerprint. Called once the end is on record. Where the limiter's state or the store fails, what is left is
- * retried in the background: nobody else would release it, and a client that repeats its cancellation finds it done.
+ * retried in the background. A process that ends before may leave holds in limits that outlive it: another one releases
+ * those of all that ended lately once more.
  */
 
 import { awaitsLimits } from '../awaits-limits.ts'
 import { isStateAway, SluiceError } from '../errors.ts'
 import type { Notification } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
+import type { Members } from '../ports/fleet.ts'
 import type { Clock, LimitState, Store } from '../ports.ts'
 import type { RecipientLimiter, Recipients, ReleaseRequest } from '../stages.ts'
 import { fingerprintHoldOf } from './duplicates.ts'
@@ -16,7 +18,9 @@ import type { TenantThrottle } from './tenant-throttle/tenant-throttle.ts'
 
 export interface HoldReleaserOptions {
   readonly limiter: RecipientLimiter
-  readonly store: Pick<Store, 'notification'>
+  readonly store: Pick<Store, 'notification' | 'endedSince'>
+  /** One process of a fleet releases what is left for all. */
+  readonly members: Pick<Members, 'holds'>
   readonly state: Pick<LimitState, 'releaseFingerprints'>
   readonly recipients: Recipients
   readonly policy: Policy
@@ -39,6 +43,8 @@ export interface HoldReleaser {
    * a try to accept had reserved would stand in the way of others for a window.
    */
   readonly limiter: RecipientLimiter
+  /** Releases what processes may have left that have gone. */
+  noteGone(members: readonly string[]): void
   /** Ends the retries; resolves to false where some were left: the next start has to let others move up. */
   stop(): Promise<boolean>
 }
@@ -49,12 +55,21 @@ type Step = () => Promise<void>
 const [retryMsMin, retryMsMax] = [1_000, 60_000]
 /** Notifications whose holds are retried at once. Those of any more are over when their instants have passed. */
 const retriesMax = 10_000
+/** Behind the end of a process, ms: whoever released for all may have gone itself, and another one does from its next beat on. */
+const goneMs = 5_000
+/** Notifications that ended so long before are released once more, ms: a server of the limits may have been away for that time. */
+const backMs = 10 * 60_000
+/** So many of these at most, and so many at once. */
+const [endedMax, togetherMax] = [2_000, 50]
+/** So many of the last processes that have gone are known. */
+const goneMax = 64
 
 export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
-  const { limiter, state, store, recipients, policy, throttle, clock, onError } = options
+  const { limiter, state, store, members, recipients, policy, throttle, clock, onError } = options
   const { rest, wakeAll } = createRests(clock)
   const retries = new Set<Promise<void>>()
   const takenBackLater = new Set<string>()
+  const gone = new Set<string>()
   let stopped = false
   let isLeft = false
 
@@ -124,7 +139,56 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
     void retryLater(id, [step]).finally(() => takenBackLater.delete(id))
   }
 
+  async function releaseHolds(held: Notification, ended: Notification['status']): Promise<void> {
+    const steps = stepsOf(held, ended)
+    try {
+      await take(steps)
+    } catch (error) {
+      if (isPassing(error)) void retryLater(held.id, steps)
+      if (!isStateAway(error)) throw error
+    }
+  }
+
+  /** Releases the holds of all that ended lately: what holds nothing any more stays as it is. */
+  async function releaseEnded(): Promise<void> {
+    const ended = [...(await store.endedSince!(clock.now() - backMs, endedMax))]
+    while (ended.length > 0 && !stopped)
+      await Promise.all(
+        ended
+          .splice(0, togetherMax)
+          .map((each) =>
+            releaseHolds({ ...each, status: 'scheduled' }, each.status).catch((error) =>
+              onError(`release what ${each.id} held`, error),
+            ),
+          ),
+      )
+  }
+
+  async function releaseOfGone(): Promise<void> {
+    for (;;) {
+      await rest(goneMs)
+      if (stopped || !members.holds('releases')) return
+      try {
+        return await releaseEnded()
+      } catch (error) {
+        onError('release what a process may have left', error)
+      }
+    }
+  }
+
+  // Applied for before it is needed.
+  if (store.endedSince !== undefined) members.holds('releases')
+
   return {
+    releaseHolds,
+    noteGone(names) {
+      const left = names.filter((id) => !gone.has(id))
+      if (stopped || left.length === 0 || store.endedSince === undefined) return
+      for (const id of left) gone.add(id)
+      for (const id of gone) if (gone.size > goneMax) gone.delete(id)
+      const releasing = releaseOfGone().finally(() => retries.delete(releasing))
+      retries.add(releasing)
+    },
     limiter: {
       ...limiter,
       async takeBack(requests) {
@@ -135,15 +199,6 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
           throw error
         }
       },
-    },
-    async releaseHolds(held, ended) {
-      const steps = stepsOf(held, ended)
-      try {
-        await take(steps)
-      } catch (error) {
-        if (isPassing(error)) void retryLater(held.id, steps)
-        if (!isStateAway(error)) throw error
-      }
     },
     async stop() {
       stopped = true

@@ -109,6 +109,7 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
     limiter,
     state,
     store,
+    members,
     recipients,
     policy,
     throttle,
@@ -116,6 +117,7 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
     onError,
   })
   const { releaseHolds } = holdReleaser
+  members.onDeath(holdReleaser.noteGone)
   const pauseNewcomers = createNewcomerPause({ policy, recipients, state })
 
   // Due notifications go to the queue.

@@ -11,8 +11,8 @@ import type { KeepsLeftToBroker } from './outgoing.ts'
 
 /**
  * A chore that one process does for all: pruning, the search for orphans, closing digests, accepting batches in the
- * background, deciding what complaints slow and pause, trying waiting feedback again, writing the
- * delivery log, repairing the queues of a broker, the automatic redrive of a channel, the judging of the accounts of a pool.
+ * background, deciding what complaints slow and pause, trying waiting feedback again, releasing what those held whose
+ * process has gone, writing the delivery log, repairing the queues of a broker, the automatic redrive of a channel, the judging of the accounts of a pool.
  */
 export type Role =
   | 'retention'
@@ -21,6 +21,7 @@ export type Role =
   | 'jobs'
   | 'complaints'
   | 'feedback'
+  | 'releases'
   | 'delivery-log'
   | 'outgoing'
   | `redrive:${Channel}`
@@ -219,4 +220,9 @@ export interface Takeover extends KeepsLeftToBroker {
    * take the notification for one that is being sent. A later right to the same notification stays. Embedded: nothing.
    */
   endRights(unused: readonly HeldName[]): Promise<void>
+  /**
+   * Reads notifications that were cancelled, expired or suppressed since an instant, the newest ends first, at most `limit`
+   * and fewer where very much has ended. Embedded: absent, for limits in the memory of a process end with it.
+   */
+  endedSince?(at: number, limit: number): Promise<readonly Notification[]>
 }

@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { SluiceError } from '../../src/errors.ts'
 import type { LimitState } from '../../src/ports.ts'
+import { createMemoryRecord } from '../../src/store/memory/memory.ts'
 import { createHarness, hour, minute, second } from '../harness.ts'
 import { open, workFor } from '../http/job-harness.ts'
 
@@ -146,5 +147,51 @@ test('the cancellation of a batch that is asked for once more releases what a ki
   await harness.done(jobs.cancel((await store.job('default', job.id))!))
   const other = await harness.post({ recipient: 'r0' })
   assert.deepEqual([other.status, other.dueAt], ['scheduled', dueAt])
+  await harness.stop()
+})
+
+test('a gateway that hears of the death of another one releases what that one had cancelled and not released', async () => {
+  let isKilled = true
+  let tellDeath: (gone: readonly string[]) => void = () => {}
+  const harness = await createHarness({
+    policy,
+    parts: {
+      store: createMemoryRecord(250).open('a'),
+      members: {
+        id: 'a',
+        count: () => 1,
+        othersServe: () => false,
+        holds: () => true,
+        onDeath(listener) {
+          const before = tellDeath
+          tellDeath = (gone) => {
+            before(gone)
+            listener(gone)
+          }
+          return () => {}
+        },
+        close: async () => {},
+      },
+      wrapState: (state) => ({
+        ...state,
+        async cancel(requests) {
+          if (isKilled) throw new Error('killed')
+          return state.cancel(requests)
+        },
+      }),
+    },
+  })
+  await harness.post()
+  const [cancelled, behind] = [await harness.post(), await harness.post()]
+  await harness.runFor(minute)
+  await assert.rejects(harness.done(harness.gateway.gate.cancel('default', cancelled.id)), {
+    message: 'killed',
+  })
+  isKilled = false
+  await harness.runFor(minute)
+  assert.equal((await harness.notification(behind.id)).dueAt, behind.dueAt)
+  tellDeath(['b'])
+  await harness.runFor(10 * second)
+  assert.equal((await harness.notification(behind.id)).dueAt, cancelled.dueAt)
   await harness.stop()
 })

@@ -207,4 +207,31 @@ describe('a gateway whose Redis is away', { ...needs('postgres', 'redis'), concu
         recipient,
       )
   })
+
+  for (const end of ['kill', 'terminate'] as const)
+    test(`frees what a gateway cancelled while Redis was frozen that has ended by ${end} before Redis was back`, async (t) => {
+      const { service, fleet, site, post } = await startAlone(t, `left-${end}`, 2)
+      const rare = async (): Promise<Posted> =>
+        (await post({ category: 'rare', recipient: { id: 'ada' } })).json<Posted>()
+      const sendAtOf = async ({ notificationId }: Posted): Promise<number> => {
+        const shown = await site.call('GET', `/api/v1/notifications/${notificationId}`, undefined, tenant)
+        return Date.parse(shown.json<{ readonly sendAt: string }>().sendAt)
+      }
+      const [, cancelled, behind] = [await rare(), await rare(), await rare()]
+      const [cancelledAt, behindAt] = [await sendAtOf(cancelled), await sendAtOf(behind)]
+      process.kill(service.pid, 'SIGSTOP')
+      try {
+        const other = fleet.sites[1]!
+        const path = `/api/v1/notifications/${cancelled.notificationId}`
+        const deleted = await other.call('DELETE', path, undefined, tenant)
+        assert.equal(deleted.status, 204, deleted.text)
+        await other[end]()
+      } finally {
+        process.kill(service.pid, 'SIGCONT')
+      }
+      for (const until = performance.now() + 30_000; performance.now() < until; await sleep(200))
+        if ((await sendAtOf(behind)) < behindAt) break
+      // Up to the place of the cancelled one, or to the end of the window behind the one that has left.
+      assert.ok((await sendAtOf(behind)) <= cancelledAt + 10_000, `at ${await sendAtOf(behind)}`)
+    })
 })

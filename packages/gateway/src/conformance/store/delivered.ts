@@ -1,9 +1,9 @@
-/** Counts of what was delivered, by tenant, category and time. */
+/** Counts of what was delivered, by tenant, category and time; and what ended undelivered. */
 import assert from 'node:assert/strict'
 import { advance, type Notification } from '../../model.ts'
 import type { DeliveredCount, DeliveredQuery } from '../../ports/traffic.ts'
 import type { Store } from '../../ports.ts'
-import { epoch, someNotification } from './sample.ts'
+import { epoch, settled, someNotification } from './sample.ts'
 import { must, type Test } from './suite.ts'
 
 const second = 1_000
@@ -47,5 +47,27 @@ export function delivered(test: Test): void {
       ['acme', 'product', first, 1],
       ['other', 'marketing', first, 1],
     ])
+  })
+
+  test('reads what has ended undelivered since an instant, the newest ends first', async (store) => {
+    // Limits in the memory of one process end with it.
+    if (store.endedSince === undefined) return
+    const [waits, ended, expired, gone, before] = [1, 2, 3, 4, 5].map((at) =>
+      someNotification({ dueAt: epoch + at }),
+    ) as [Notification, Notification, Notification, Notification, Notification]
+    await must(store, { accept: [waits, ended, expired, gone, before] })
+    const end = (of: Notification, status: 'cancelled' | 'expired', at: number) =>
+      advance(of, [{ at: epoch + at, status }], { dueAt: epoch + at })
+    await must(store, { moves: [end(before, 'cancelled', 5)] })
+    await must(store, { moves: [end(ended, 'cancelled', 10)] })
+    await must(store, { moves: [end(expired, 'expired', 20)] })
+    await must(store, { moves: [settled(gone, epoch + 30)] })
+    const read = async (at: number, limit: number) =>
+      (await store.endedSince!(epoch + at, limit)).map(({ id }) => id)
+    assert.deepEqual(await read(10, 10), [expired.id, ended.id])
+    assert.deepEqual(await read(0, 1), [expired.id])
+    assert.deepEqual(await read(0, 10), [expired.id, ended.id, before.id])
+    const [first] = await store.endedSince(epoch + 20, 10)
+    assert.deepEqual(first, await store.notification(expired.tenant, expired.id))
   })
 }

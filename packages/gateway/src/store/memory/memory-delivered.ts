@@ -62,3 +62,18 @@ export function createMemoryTotals(
     },
   }
 }
+
+const undelivered: ReadonlySet<Notification['status']> = new Set(['cancelled', 'expired', 'suppressed'])
+
+/** Finds the notifications that ended so since an instant, the newest ends first. */
+export function endedSince(
+  tenants: ReadonlyMap<string, ReadonlyMap<string, Notification>>,
+  at: number,
+  limit: number,
+): readonly Notification[] {
+  const endOf = ({ timeline }: Notification): number => timeline.at(-1)!.at
+  const ended = [...tenants.values()].flatMap((rows) =>
+    [...rows.values()].filter((row) => undelivered.has(row.status) && endOf(row) >= at),
+  )
+  return ended.sort((a, b) => endOf(b) - endOf(a)).slice(0, limit)
+}

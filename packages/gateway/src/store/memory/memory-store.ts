@@ -41,7 +41,7 @@ import { MemoryAccounts, MemoryHolds } from './memory-accounts.ts'
 import { countedPage, newestAdmissions, waits } from './memory-admissions.ts'
 import { type ConflictParts, conflictsOf } from './memory-conflicts.ts'
 import { MemoryCounts } from './memory-counts.ts'
-import { createMemoryTotals, deliveredIn } from './memory-delivered.ts'
+import { createMemoryTotals, deliveredIn, endedSince } from './memory-delivered.ts'
 import { MemoryDigests } from './memory-digests.ts'
 import { MemoryDueCursor } from './memory-due-cursor.ts'
 import { MemoryErasures } from './memory-erasures.ts'
@@ -327,6 +327,7 @@ export class MemoryStore implements Store {
     return due.slice(0, limit).map((each) => this.fleet!.named(each))
   }
 
+  readonly endedSince = async (at: number, limit: number) => endedSince(this.#tenants, at, limit)
   readonly endRights = async (unused: readonly HeldName[]) => this.fleet?.endRights(unused)
 
   readonly digest = async (id: string) => this.#open.byId(id)
