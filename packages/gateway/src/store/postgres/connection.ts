@@ -5,6 +5,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import pg from 'pg'
 import type { PostgresAddress } from './address.ts'
+import { StandbyError } from './postgres-errors.ts'
 
 /** A connection that has not been made by then is given up, ms. */
 const connectMs = 5_000
@@ -76,7 +77,19 @@ const settingsOf = ({ schema }: PostgresAddress): string => `
   SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
   SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
   SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3;
-  SET tcp_user_timeout = ${unreadMs}`
+  SET tcp_user_timeout = ${unreadMs};
+  SELECT pg_is_in_recovery() AS standby`
+
+/**
+ * Prepares a new connection. The name of a server may lead to a standby for a while, as in a fail-over: it answers what only
+ * reads, from a record that may be behind, and a connection that was kept would stay there when the name leads elsewhere.
+ * @throws StandbyError
+ */
+async function prepare(client: pg.ClientBase, address: PostgresAddress): Promise<void> {
+  // The driver answers several statements with a list of results.
+  const results = (await client.query(settingsOf(address))) as unknown as readonly pg.QueryResult[]
+  if (results.at(-1)!.rows[0]!.standby === true) throw new StandbyError()
+}
 
 function statementOf(
   text: string,
@@ -91,7 +104,10 @@ function statementOf(
   }
 }
 
-/** Opens one connection. */
+/**
+ * Opens one connection.
+ * @throws StandbyError
+ */
 export async function connect(address: PostgresAddress): Promise<Connection> {
   const client = new pg.Client(optionsOf(address))
   let isOpen = true
@@ -108,7 +124,7 @@ export async function connect(address: PostgresAddress): Promise<Connection> {
   }
   try {
     await client.connect()
-    await client.query(settingsOf(address))
+    await prepare(client, address)
   } catch (error) {
     end()
     throw error
@@ -144,7 +160,7 @@ export function createReadPool(address: PostgresAddress, max = 4): ReadPool {
     ...optionsOf(address),
     max,
     idleTimeoutMillis: 30_000,
-    onConnect: async (client) => void (await client.query(settingsOf(address))),
+    onConnect: (client) => prepare(client, address),
   })
   // A connection that ends while it is idle is replaced with the next question.
   pool.on('error', () => {})

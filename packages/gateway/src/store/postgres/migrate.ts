@@ -33,27 +33,21 @@ const filesOf = (): readonly string[] =>
     .filter((name) => name.endsWith('.sql'))
     .toSorted()
 
-/** @throws SluiceError INVALID_CONFIG where the server is too old, only reads, lacks characters, or holds a newer schema */
+/** @throws SluiceError INVALID_CONFIG where the server is too old, lacks characters, or holds a newer schema */
 export async function inspect(db: Db, address: PostgresAddress): Promise<Inspection> {
   const { shown, schema } = address
   const [server] = await db.query<{
     version: number
     shownVersion: string
-    standby: boolean
     encoding: string
   }>(
     `SELECT current_setting('server_version_num')::int AS version, current_setting('server_version') AS "shownVersion",
-       pg_is_in_recovery() AS standby, current_setting('server_encoding') AS encoding`,
+       current_setting('server_encoding') AS encoding`,
   )
   if (server!.version < oldest * 10_000)
     throw new SluiceError(
       'INVALID_CONFIG',
       `PostgreSQL at ${shown} is version ${server!.shownVersion}; Sluice needs ${oldest} or newer: upgrade the server, or use another one.`,
-    )
-  if (server!.standby)
-    throw new SluiceError(
-      'INVALID_CONFIG',
-      `PostgreSQL at ${shown} is a standby, which only reads: name the primary in "store".`,
     )
   if (server!.encoding !== 'UTF8')
     throw new SluiceError(

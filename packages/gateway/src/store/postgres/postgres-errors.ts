@@ -13,6 +13,16 @@ const retryAfterMs = 1_000
 /** Raised by the functions of the schema where this connection or this member may not write any more. */
 const fencedCode = 'SL001'
 
+const onlyReadsCode = '25006'
+
+/** A new connection leads to a standby, which writes nothing. */
+export class StandbyError extends pg.DatabaseError {
+  constructor() {
+    super('the server is a standby, which only reads', 0, 'error')
+    this.code = onlyReadsCode
+  }
+}
+
 /** The code that the server gave; undefined for an error of the connection. */
 const codeOf = (error: unknown): string | undefined =>
   error instanceof pg.DatabaseError ? error.code : undefined
@@ -48,7 +58,7 @@ const serverFaults = new Map([
   ['53200', 'the server is out of memory'],
   ['53300', 'the server has no connection left'],
   ['57014', 'the server took too long'],
-  ['25006', 'the server only reads: it is a standby'],
+  [onlyReadsCode, 'the server only reads: it is a standby'],
   [fencedCode, 'this process was declared dead, or another one has taken its place: start it again'],
 ])
 
@@ -148,6 +158,8 @@ export function startFault(error: unknown, address: PostgresAddress): Error {
     return refuse(
       `PostgreSQL refuses the user "${user}" at ${shown}: ${said}. Check user and password of "store" (SLUICE_STORE, SLUICE_STORE_FILE), and pg_hba.conf of the server.`,
     )
+  if (error instanceof StandbyError)
+    return refuse(`PostgreSQL at ${shown} is a standby, which only reads: name the primary in "store".`)
   if (code === '42501') return noRight(address, said, error)
   if (code === lockCode)
     return refuse(
