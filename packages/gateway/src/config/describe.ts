@@ -275,13 +275,18 @@ function describePatience({ baseMs, capMs, forMs }: Patience): JsonObject {
 
 /**
  * Returns the paths of changed fields that take a restart, such as `pools.sms`: all but secrets, keys, templates and the
- * policy. None where only those differ.
+ * policy. None where only those differ. The passwords of engines take one.
  */
 export function restartFields(before: Config, after: Config): readonly string[] {
   const fields = differing(describeConfig(before), describeConfig(after), '')
+  // A description shows no password and no certificate of an engine, with which its connections are made for as long as the
+  // process runs.
+  const engines = servers.filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]))
   // The folder of the templates and the file of the policy may be other ones: they are read anew.
-  return fields.filter((field) => field !== 'templates' && field !== 'policy')
+  return [...new Set([...fields, ...engines])].filter((field) => field !== 'templates' && field !== 'policy')
 }
+
+const servers = ['store', 'state', 'queue', 'intake', 'deliveryLog'] as const
 
 function differing(before: unknown, after: unknown, path: string): string[] {
   if (JSON.stringify(before) === JSON.stringify(after)) return []

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { parse } from 'yaml'
-import { configText, describeConfig, masked, shownUrl } from '../../src/config/describe.ts'
+import { configText, describeConfig, masked, restartFields, shownUrl } from '../../src/config/describe.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { temporaryFolder } from './folder.ts'
 import { signingKey } from './signing-key.ts'
@@ -74,4 +74,22 @@ test('of a URL only the host is shown, without credentials', () => {
 test('paths are shown as they were resolved', (t) => {
   const cwd = temporaryFolder(t, { 'sluice.yaml': 'store: sqlite:x.db' })
   assert.equal(describeConfig(loadConfig({ env: {}, cwd })).store, `sqlite:${join(cwd, 'x.db')}`)
+})
+
+test('a changed password of an engine takes a restart, although no description shows it', (t) => {
+  const written = {
+    store: 'postgres://sluice:old@db/sluice',
+    state: 'redis://:old@redis',
+    queue: 'amqp://sluice:old@rabbitmq',
+    intake: [{ kafka: 'kafkas://sluice:old@kafka:9093', topic: 't', group: 'g' }],
+    deliveryLog: 'cassandra://sluice:old@cassandra/sluice',
+  }
+  const load = (config: object) =>
+    loadConfig({ env: {}, cwd: temporaryFolder(t, { 'sluice.yaml': JSON.stringify(config) }) })
+  const before = load(written)
+  assert.deepEqual(restartFields(before, load(written)), [])
+  for (const [name, value] of Object.entries(written)) {
+    const changed = JSON.parse(JSON.stringify(value).replace(':old@', ':new@'))
+    assert.deepEqual(restartFields(before, load({ ...written, [name]: changed })), [name])
+  }
 })
