@@ -214,8 +214,9 @@ function targetOf(connection: Connection, address: PostgresAddress, version: str
       // A start takes an unsettled store for one whose last process was killed.
       if (unsettled) await db.query('UPDATE member SET state = 3 WHERE id = $1', [member])
       await db.query('COMMIT')
-      // The planner has no figures of the rows yet, and the views of operators would read whole tables.
-      await db.query('ANALYZE')
+      // The planner has no figures of the rows yet, and the views of operators would read whole tables. The move is done,
+      // whatever becomes of these: the server counts again by itself.
+      await db.query('ANALYZE (SKIP_LOCKED)').catch(() => {})
     },
     close: () => connection.close(),
   }

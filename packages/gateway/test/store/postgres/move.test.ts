@@ -12,11 +12,12 @@ import { after, before, describe, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { needs } from '../../../../../scripts/services/needs.ts'
 import { createSystemClock } from '../../../src/adapters/clock.ts'
+import { connect } from '../../../src/store/postgres/connection.ts'
 import { createSqliteStore } from '../../../src/store/sqlite/sqlite.ts'
 import { createSite } from '../../child.ts'
 import { temporaryFolder } from '../../config/folder.ts'
 import { product } from '../../product.ts'
-import { ask, dropSchemas, schemaUrl } from './database.ts'
+import { addressOf, ask, dropSchemas, schemaUrl } from './database.ts'
 import { calm, config, fill, type Listed, policy, said, states, to } from './filled.ts'
 import { sluice } from './sluice.ts'
 
@@ -244,6 +245,19 @@ describe('a move from a file to PostgreSQL', needs('postgres'), () => {
     assert.equal(status, 1)
     assert.match(err, /The move was not kept: of notification \d+ were read and \d+ found .+ other content/)
     assert.deepEqual(await ask(url, 'SELECT count(*)::int AS n FROM notification'), [{ n: 0 }])
+  })
+
+  test('a table of somebody else that is locked in the same database fails no move that is done', async (t) => {
+    const holder = await connect(addressOf(schemaUrl('holder')))
+    t.after(() => holder.close())
+    const { schema } = addressOf(schemaUrl('holder'))
+    await holder.query(`CREATE SCHEMA ${schema}; CREATE TABLE ${schema}.theirs (id int)`)
+    await holder.query(`BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0; LOCK ${schema}.theirs`)
+    const url = schemaUrl('beside')
+    const { status, err } = sluice(['move', from(), url], {})
+    assert.equal(status, 0, err)
+    const [row] = await ask(url, 'SELECT count(*)::int AS n FROM notification')
+    assert.ok(row!.n > 1_200)
   })
 
   test('the address of the destination may stand in a file, and no password is shown', async (t) => {
