@@ -15,6 +15,7 @@ import { migrate } from './migrate.ts'
 import { outboxValues, writeOutbox } from './outbox.ts'
 import { startFault, storeFault } from './postgres-errors.ts'
 import { readPages } from './record-pages.ts'
+import { checkSessions } from './sessions.ts'
 
 /** A statement of a move takes as long as the record is large; it is given up after an hour, ms. */
 const moveMs = 3_600_000
@@ -54,6 +55,7 @@ export async function openPostgresTarget({
   let connection: Connection | undefined
   try {
     connection = await connect(address)
+    await checkSessions(connection, address)
     await connection.query('SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0')
     if (!isDryRun) await migrate(connection, address)
     const [found] = await connection.query<{ name: string | null }>(

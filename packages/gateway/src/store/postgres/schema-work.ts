@@ -7,6 +7,7 @@ import type { PostgresAddress } from './address.ts'
 import { type Connection, connect } from './connection.ts'
 import { grantsFor, inspect, migrate } from './migrate.ts'
 import { mayNotMigrate, startFault } from './postgres-errors.ts'
+import { checkSessions } from './sessions.ts'
 
 export interface SchemaWorkOptions {
   /** Tells what would be done, and does nothing. */
@@ -35,6 +36,7 @@ export async function workOnSchema(
   let connection: Connection | undefined
   try {
     connection = await connect(address)
+    await checkSessions(connection, address)
     const { version, schemaVersion, missing, known, owner, mayMigrate } = await inspect(connection, address)
     if (missing.length > 0 && !mayMigrate)
       throw mayNotMigrate(address, { owner, steps: schemaVersion, all: known })

@@ -9,8 +9,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { findCommand } from '../../../../../scripts/services/install.ts'
 import { needs } from '../../../../../scripts/services/needs.ts'
 import { freePort } from '../../../../../scripts/services/port.ts'
+import { createSystemClock } from '../../../src/adapters/clock.ts'
 import { connect } from '../../../src/store/postgres/connection.ts'
 import { checkSessions } from '../../../src/store/postgres/sessions.ts'
+import { createSqliteStore } from '../../../src/store/sqlite/sqlite.ts'
 import { temporaryFolder } from '../../config/folder.ts'
 import { addressOf, dropSchemas, schemaUrl } from './database.ts'
 import { sluice } from './sluice.ts'
@@ -28,7 +30,10 @@ describe('a pooling proxy before PostgreSQL', { ...options, ...(skip === undefin
     test(`a proxy that pools by ${mode} ${status === 0 ? 'serves' : 'is refused at the start'}`, async (t) => {
       const url = new URL(schemaUrl(mode))
       url.port = String(await startPooler(t, mode))
-      for (const command of status === 0 ? ['check', 'hash x'] : ['check', 'serve']) {
+      const path = join(temporaryFolder(t), 'sluice.db')
+      await createSqliteStore({ path, clock: createSystemClock() }).close()
+      const move = `move sqlite:${path} ${url.href}`
+      for (const command of [move, 'check', 'migrate', status === 0 ? 'hash x' : 'serve']) {
         const result = sluice(command.split(' '), { SLUICE_STORE: url.href, SLUICE_HTTP_PORT: '0' })
         assert.equal(result.status, status, `${command}: ${result.err}`)
         if (status === 2) assert.match(result.err, /are pooled by transaction: .+ pool_mode = session/)
