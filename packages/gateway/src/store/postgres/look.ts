@@ -3,7 +3,7 @@ import type { PostgresAddress } from './address.ts'
 import { type Connection, connect, type Db } from './connection.ts'
 import { notDurable } from './durability.ts'
 import { inspect } from './migrate.ts'
-import { mayNotMigrate, noRight, startFault } from './postgres-errors.ts'
+import { mayNotMigrate, noRight, onlyReads, startFault } from './postgres-errors.ts'
 import { checkSessions } from './sessions.ts'
 
 /**
@@ -17,6 +17,10 @@ export async function lookAt(address: PostgresAddress): Promise<string> {
     connection = await connect(address)
     await checkSessions(connection, address)
     const { version, schemaVersion, known, missing, owner, mayMigrate } = await inspect(connection, address)
+    const [session] = await connection.query<{ onlyReads: string }>(
+      `SELECT current_setting('transaction_read_only') AS "onlyReads"`,
+    )
+    if (session!.onlyReads === 'on') throw onlyReads(address)
     if (missing.length > 0 && !mayMigrate)
       throw mayNotMigrate(address, { owner, steps: schemaVersion, all: known })
     if (missing.length === 0) await checkRights(connection, address)

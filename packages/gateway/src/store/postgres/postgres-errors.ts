@@ -58,7 +58,7 @@ const serverFaults = new Map([
   ['53200', 'the server is out of memory'],
   ['53300', 'the server has no connection left'],
   ['57014', 'the server took too long'],
-  [onlyReadsCode, 'the server only reads: it is a standby'],
+  [onlyReadsCode, 'it takes no writes: default_transaction_read_only is on there'],
   [fencedCode, 'this process was declared dead, or another one has taken its place: start it again'],
 ])
 
@@ -78,6 +78,7 @@ export function storeFault(error: unknown, { shown }: Pick<PostgresAddress, 'sho
 
 /** The reason in words for a caller; the log has the server's own words. */
 function reasonOf(error: unknown): string {
+  if (error instanceof StandbyError) return 'the server only reads: it is a standby'
   if (isLost(error)) return 'the connection was lost'
   if (isInTheWay(error)) return 'other transactions were in the way'
   const code = codeOf(error)!
@@ -106,6 +107,14 @@ export const noRight = (address: PostgresAddress, said: string, cause?: unknown)
   new SluiceError(
     'INVALID_CONFIG',
     `The user "${address.user}" may not do what is needed at ${address.shown}: ${said}. ${rightsOf(address)}`,
+    { cause },
+  )
+
+/** The error of a server that writes nothing, although it is no standby. */
+export const onlyReads = ({ shown, user, database }: PostgresAddress, cause?: unknown): SluiceError =>
+  new SluiceError(
+    'INVALID_CONFIG',
+    `PostgreSQL at ${shown} takes no writes: default_transaction_read_only is on for its user, database or server. See why (a managed server may set it where its disk is full), and set it off: ALTER ROLE "${user}" IN DATABASE "${database}" SET default_transaction_read_only = off.`,
     { cause },
   )
 
@@ -160,6 +169,7 @@ export function startFault(error: unknown, address: PostgresAddress): Error {
     )
   if (error instanceof StandbyError)
     return refuse(`PostgreSQL at ${shown} is a standby, which only reads: name the primary in "store".`)
+  if (code === onlyReadsCode) return onlyReads(address, error)
   if (code === '42501') return noRight(address, said, error)
   if (code === lockCode)
     return refuse(

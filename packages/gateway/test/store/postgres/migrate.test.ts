@@ -239,6 +239,18 @@ describe('the schema on PostgreSQL', needs('postgres'), () => {
     }
   })
 
+  test('a server that takes no writes of the user is refused at the start and by check, which say so', async (t) => {
+    const url = schemaUrl('reads')
+    assert.equal(sluice(['migrate', '--grant', role], { SLUICE_STORE: url }).status, 0)
+    await asAdministrator(`ALTER ROLE ${role} SET default_transaction_read_only = on`)
+    t.after(() => asAdministrator(`ALTER ROLE ${role} RESET default_transaction_read_only`))
+    for (const command of ['serve', 'check']) {
+      const { status, err } = sluice([command], { SLUICE_STORE: asRole(url), SLUICE_HTTP_PORT: '0' })
+      assert.equal(status, 2, `${command}: ${err}`)
+      assert.match(err, /takes no writes: default_transaction_read_only is on .+ALTER ROLE "runs_\d+"/)
+    }
+  })
+
   test('a start that waits for the tables of another transaction says so, and what to do', async (t) => {
     const url = schemaUrl('held')
     assert.equal(sluice(['migrate'], { SLUICE_STORE: url }).status, 0)
