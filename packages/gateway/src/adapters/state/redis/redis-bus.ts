@@ -160,7 +160,8 @@ export async function createRedisBus({
     if (publisher === of && info.includes('role:slave')) leave('the bus leaves a server that was demoted:')
   }
 
-  const beats = `${prefix}beat:${randomBytes(8).toString('hex')}`
+  // Among the channels that a user with an ACL has in any case (docs/guides/many-machines.md).
+  const beats = `${prefix}peers:beat:${randomBytes(8).toString('hex')}`
   subscriptions.push({
     channel: beats,
     hear: () => {

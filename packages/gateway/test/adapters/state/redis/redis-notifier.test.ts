@@ -32,7 +32,7 @@ interface JoinOptions {
 }
 
 async function joinHints({ urls, ...options }: JoinOptions): Promise<Notifier> {
-  const bus = await createRedisBus({ urls })
+  const bus = await createRedisBus({ urls, prefix: options.prefix })
   const notifier = await createRedisNotifier({ bus, ...options })
   return {
     ...notifier,
@@ -132,6 +132,34 @@ test(
       a.notifier.tell({ topic: 'recipient', tenant: 'acme', recipient: 'ada' })
       await sleep(20)
     }
+  },
+)
+
+test(
+  'hears with the rights that docs/guides/many-machines.md names, and no others',
+  needs('redis'),
+  async (t) => {
+    const prefix = newPrefix()
+    const control = createClient({ url: engines.redis[0]! })
+    await control.connect()
+    const user = `listed-${process.pid}`
+    const channels = ['hints', 'peers', 'peers:*'].map((name) => `&${prefix}${name}`)
+    const rights = [`~${prefix}*`, 'resetchannels', ...channels, '+@all', '-@dangerous', '+info']
+    await control.sendCommand(['ACL', 'SETUSER', user, 'on', 'nopass', ...rights])
+    t.after(async () => {
+      await control.sendCommand(['ACL', 'DELUSER', user])
+      control.destroy()
+    })
+    const url = new URL(engines.redis[0]!)
+    Object.assign(url, { username: user, password: 'any' })
+    const [told, hearing] = await Promise.all(
+      ['a', 'b'].map((member) => joinHints({ urls: [url.href], member, prefix })),
+    )
+    t.after(() => Promise.all([told!.close(), hearing!.close()]))
+    const heard: Hint[] = []
+    hearing!.listen((hint) => heard.push(hint))
+    told!.tell({ topic: 'holds' })
+    await until(() => heard.length === 1)
   },
 )
 
