@@ -182,7 +182,7 @@ async function mastersOf(options: RedisLookOptions): Promise<readonly string[]> 
   throw last
 }
 
-/** Runs a script that deletes a key which is never there, and speaks where nobody listens. */
+/** Runs a script that deletes a key which is never there, listens for a moment, and speaks where nobody listens. */
 async function tryRights({ prefix, usesChannels }: RedisLookOptions, client: Client): Promise<void> {
   try {
     await client.sendCommand(['EVAL', "return redis.call('DEL', KEYS[1])", '1', `${prefix}{look}`])
@@ -190,7 +190,11 @@ async function tryRights({ prefix, usesChannels }: RedisLookOptions, client: Cli
     // Another master of a cluster holds the key; the rights are looked at before.
     if (!/^(MOVED|ASK) /.test(String((error as Error).message))) throw error
   }
-  if (usesChannels) await client.sendCommand(['PUBLISH', `${prefix}peers:look`, ''])
+  if (!usesChannels) return
+  const channels = ['hints', 'peers', 'peers:look'].map((name) => `${prefix}${name}`)
+  await client.subscribe(channels, () => {})
+  await client.unsubscribe(channels)
+  await client.sendCommand(['PUBLISH', `${prefix}peers:look`, ''])
 }
 
 async function describe(options: RedisLookOptions, node: string, client: Client): Promise<string> {

@@ -138,6 +138,18 @@ describe('the look at a Redis', needs('redis', 'redis-cluster'), () => {
     assert.match(await look(`redis://other:hunter2@${node}?prefix=other:`), /^Redis /)
     await admin.call('ACL', 'SETUSER', 'silent', 'on', '>hunter2', '~sl:*', 'resetchannels', '+@all')
     await refused(`redis://silent:hunter2@${node}`, /needed \(NOPERM .*channel/)
+    const heard = ['&sl:hints', '&sl:peers', '&sl:peers:*']
+    for (const [name, ...rights] of [
+      ['unhinted', ...heard.slice(1), '+@all'],
+      ['alone', ...heard.slice(0, 1), '&sl:peers:*', '+@all'],
+      ['deaf', ...heard, '+@all', '-subscribe'],
+    ]) {
+      await admin.call('ACL', 'SETUSER', name!, 'on', '>hunter2', '~sl:*', 'resetchannels', ...rights)
+      await refused(`redis://${name}:hunter2@${node}`, /needed \(NOPERM /)
+    }
+    const rights = ['~sl:*', 'resetchannels', ...heard, '+@all', '-@dangerous', '+info']
+    await admin.call('ACL', 'SETUSER', 'listed', 'on', '>hunter2', ...rights)
+    assert.match(await look(`redis://listed:hunter2@${node}`), /^Redis /)
     await refused(`redis://:hunter2@${node}`, /asks for no password; take it out of the address/)
     await admin.config('SET', 'requirepass', 'hunter2')
     await refused(service.url, /wants a password/)
