@@ -219,7 +219,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     state.renew()
     dispatch.policyChanged()
     record.complaints.policyChanged()
-    gate.policyChanged()
+    gate.walkAgain('policy')
   }
 
   return {

@@ -61,8 +61,8 @@ export interface Admitting extends Gate {
   readonly digests: Pick<OpenDigests, 'forgetRecipient'>
   /** Starts the move of all who were promised an instant under another policy, or by a process that was killed. */
   startMovingUp(): void
-  /** Another policy is in force: starts the move of all who were promised an instant under another one. */
-  policyChanged(): void
+  /** Another policy is in force, or a process was killed that nobody has outlived: starts that move again. */
+  walkAgain: MovingUp['walkAgain']
   /** Evaluates a waiting notification again; a released one is reserved again in any case. */
   readonly review: Redecision['review']
   /** Decides a digest item anew whose digest is not open: see `Redecision`. */
@@ -131,7 +131,7 @@ export function createGate(options: GateOptions): Admitting {
     digests,
     movingUp,
     startMovingUp: () => movingUp.start(redecision.review),
-    policyChanged: movingUp.policyChanged,
+    walkAgain: movingUp.walkAgain,
     cancel: createCancellation({ store, ledger, scheduler, releaseHolds, pauseNewcomers, clock }),
     redrive: createRedrive({ store, ledger, bringBack, serves, onError }),
     closeDigest: closer.close,

@@ -59,8 +59,8 @@ export interface MovingUp {
    * free may not have been given to anybody. Whoever is asked for before has moved up before that.
    */
   start(review: Review): void
-  /** Another policy is in force: walks through the record as at a start, as soon as `start` was called. */
-  policyChanged(): void
+  /** Another policy is in force, or a process was killed: walks through the record as at a start, once `start` was called. */
+  walkAgain(why: 'policy' | 'kill'): void
   /** True if that has come to its end. */
   isThrough(): boolean
   /** Resolves when nobody moves any more: to false where the next start has to move those up who are left. */
@@ -383,7 +383,8 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
       reviewing = review
       walking = walk.start(review)
     },
-    policyChanged() {
+    walkAgain(why) {
+      if (why === 'kill') walk.meetAll()
       // A walk under way goes on, and begins anew at its end.
       if (reviewing === undefined || stopped || walk.isUnderWay()) return
       walking = walk.start(reviewing)
@@ -393,8 +394,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
       wakeAll()
       await walking
       await Promise.all([...turns.values()].map((turn) => turn.over))
-      const isWhole = !isCutShort && !writer.isBehind()
-      return isWhole && (walk.isThrough() || !store.unsettled)
+      return !isCutShort && !writer.isBehind() && walk.isWhole()
     },
   }
 }

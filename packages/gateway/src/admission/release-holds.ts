@@ -43,8 +43,8 @@ export interface HoldReleaser {
    * a try to accept had reserved would stand in the way of others for a window.
    */
   readonly limiter: RecipientLimiter
-  /** Releases what processes may have left that have gone. */
-  noteGone(members: readonly string[]): void
+  /** Releases what processes may have left that have gone, in one of those that are left, and calls back there. */
+  noteGone(members: readonly string[], onReleased?: () => void): void
   /** Ends the retries; resolves to false where some were left: the next start has to let others move up. */
   stop(): Promise<boolean>
 }
@@ -164,12 +164,14 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
       )
   }
 
-  async function releaseOfGone(): Promise<void> {
+  async function releaseOfGone(onReleased: (() => void) | undefined): Promise<void> {
     for (;;) {
       await rest(goneMs)
       if (stopped || !members.holds('releases')) return
       try {
-        return await releaseEnded()
+        await releaseEnded()
+        if (!stopped) onReleased?.()
+        return
       } catch (error) {
         onError('release what a process may have left', error)
       }
@@ -181,12 +183,12 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
 
   return {
     releaseHolds,
-    noteGone(names) {
+    noteGone(names, onReleased) {
       const left = names.filter((id) => !gone.has(id))
       if (stopped || left.length === 0 || store.endedSince === undefined) return
       for (const id of left) gone.add(id)
       for (const id of gone) if (gone.size > goneMax) gone.delete(id)
-      const releasing = releaseOfGone().finally(() => retries.delete(releasing))
+      const releasing = releaseOfGone(onReleased).finally(() => retries.delete(releasing))
       retries.add(releasing)
     },
     limiter: {

@@ -35,8 +35,12 @@ export type Review = (waiting: Notification, isReleased?: boolean) => Promise<vo
 export interface StartWalk {
   /** Resolves at the end of the record, or at the stop. */
   start(review: Review): Promise<void>
+  /** The walk under way, or the next one, meets all who wait: a process was killed that nobody has outlived. */
+  meetAll(): void
   /** True if it has come to the end of the record once. */
   isThrough(): boolean
+  /** True unless there are some to meet behind a kill. */
+  isWhole(): boolean
   isUnderWay(): boolean
 }
 
@@ -54,16 +58,20 @@ export function createStartWalk(options: StartWalkOptions): StartWalk {
   const { store, policy, recipients, state, freed, isWaiting, rest, isStopped, clock, onError } = options
   let through = false
   let isUnderWay = false
-  /** After a kill the first walk meets all who wait, whatever their policy. */
-  const meetsAll = (): boolean => store.unsettled && !through
+  /** After a kill a walk meets all who wait, whatever their policy. */
+  let meetsAll = store.unsettled
+  let kills = 0
 
   async function walk(review: Review): Promise<void> {
     isUnderWay = true
-    for (let version: string | undefined; version !== policy.version && !isStopped(); ) {
-      // A policy that is replaced meanwhile leads to another walk.
+    let met = kills
+    for (let version: string | undefined; (version !== policy.version || met !== kills) && !isStopped(); ) {
+      // A policy that is replaced meanwhile, or a kill, leads to another walk.
       version = policy.version
+      met = kills
       await walkOnce(review)
       through ||= !isStopped()
+      if (met === kills && !isStopped()) meetsAll = false
     }
     isUnderWay = false
   }
@@ -74,8 +82,8 @@ export function createStartWalk(options: StartWalkOptions): StartWalk {
     for (let cursor: string | null | undefined; cursor !== null && !isStopped(); ) {
       try {
         const page = await store.scan({
-          statuses: meetsAll() ? ['scheduled', 'digesting', 'queued'] : ['scheduled', 'digesting'],
-          ...(meetsAll() ? {} : { notPolicy: policy.version }),
+          statuses: meetsAll ? ['scheduled', 'digesting', 'queued'] : ['scheduled', 'digesting'],
+          ...(meetsAll ? {} : { notPolicy: policy.version }),
           limit: scanMax,
           ...(cursor === undefined ? {} : { cursor }),
         })
@@ -99,7 +107,7 @@ export function createStartWalk(options: StartWalkOptions): StartWalk {
       const { status, tenant, to } = notification
       if (status === 'scheduled' && !isWaiting(notification)) continue
       const recipient = await findOrNobody(recipients, tenant, to.id)
-      if (meetsAll() && recipient !== null) await reviewOne(notification, review, false)
+      if (meetsAll && recipient !== null) await reviewOne(notification, review, false)
       if (status === 'queued') continue
       const rulesOfAll = policy.rulesFor(notification, recipient)
       // One without limits that waited for a hold waits in no subject: a kill may have cut the end of the hold short.
@@ -128,5 +136,14 @@ export function createStartWalk(options: StartWalkOptions): StartWalk {
     }
   }
 
-  return { start: walk, isThrough: () => through, isUnderWay: () => isUnderWay }
+  return {
+    start: walk,
+    meetAll() {
+      kills += 1
+      meetsAll = true
+    },
+    isThrough: () => through,
+    isWhole: () => !meetsAll,
+    isUnderWay: () => isUnderWay,
+  }
 }

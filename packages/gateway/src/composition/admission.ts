@@ -117,7 +117,6 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
     onError,
   })
   const { releaseHolds } = holdReleaser
-  members.onDeath(holdReleaser.noteGone)
   const pauseNewcomers = createNewcomerPause({ policy, recipients, state })
 
   // Due notifications go to the queue.
@@ -207,6 +206,11 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
   })
 
   freedSlots.listen(gate.movingUp)
+  // Nobody may have outlived one that is found dead without having been heard. A start that knew of a kill walks already.
+  members.onDeath((gone, unheard = []) => {
+    const isUnknown = unheard.length > 0 && !store.unsettled
+    holdReleaser.noteGone(gone, isUnknown ? () => gate.walkAgain('kill') : undefined)
+  })
 
   const holdWalk = createHoldWalk({
     store,

@@ -46,9 +46,10 @@ export interface Members {
   /**
    * Calls the listener whenever another process was found dead, with its name: what it held can be taken over. It may be
    * told of one death several times, also of a process that has ended in order, and each process is told of it. A death
-   * before the start of this one is not told: a start takes over what there is. The returned function ends it.
+   * before the start of this one is not told: a start takes over what there is. Those that were never heard alive are named
+   * besides: they were killed before this one knew them, and perhaps nobody has outlived them. The returned function ends it.
    */
-  onDeath(listener: (gone: readonly string[]) => void): () => void
+  onDeath(listener: (gone: readonly string[], unheard?: readonly string[]) => void): () => void
   /** Gives the roles to the other processes; from now on this process holds none. */
   close(): Promise<void>
 }

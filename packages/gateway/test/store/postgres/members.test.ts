@@ -140,6 +140,28 @@ describe('the processes of a fleet on PostgreSQL', needs('postgres'), () => {
     })
   })
 
+  test('names a dead process as unheard to those that have never heard it, and to no others', async (t) => {
+    const join = joining(t)
+    const url = schemaUrl('unheard')
+    const proxy = await proxyTo(t, url)
+    const mortal = await join(proxy.url)
+    const told = new Map<string, readonly string[]>()
+    const listen = ({ members }: PostgresFleet) =>
+      members.onDeath((gone, unheard = []) => {
+        if (gone.includes(mortal.members.id) && !told.has(members.id)) told.set(members.id, unheard)
+      })
+    const survivor = await join(url)
+    listen(survivor)
+    await sleep(4 * beatMs)
+    proxy.freeze()
+    await sleep(beatMs)
+    const successor = await join(url)
+    listen(successor)
+    await until(() => told.size === 2)
+    assert.deepEqual(told.get(survivor.members.id), [])
+    assert.deepEqual(told.get(successor.members.id), [mortal.members.id])
+  })
+
   test('takes over from a process that was stopped in the middle of a large answer', async (t) => {
     const join = joining(t)
     const url = schemaUrl('large')

@@ -64,12 +64,14 @@ interface Silence {
   /** `clock.monotonic` when the first of them was answered. */
   readonly since: number
   looks: number
+  /** True if it was alive at some look of this process. */
+  readonly hasBeaten: boolean
 }
 
 /** Joins the others; returns when the first beat has told who they are. */
 export async function openMembers(options: MembersOptions): Promise<Members> {
   const { connect, member, clock, onDeclaredDead, onError, beatMs = 2_000 } = options
-  const listeners = new Set<(gone: readonly string[]) => void>()
+  const listeners = new Set<Parameters<Members['onDeath']>[0]>()
   /** Roles that were asked for: as many as there are kinds of chores. */
   const wanted = new Set<Role>()
   let held: ReadonlySet<Role> = new Set()
@@ -87,18 +89,23 @@ export async function openMembers(options: MembersOptions): Promise<Members> {
   async function connected(): Promise<MemberRecord> {
     if (connection?.isOpen === true) return connection
     // A look on the lost connection says nothing of the time since.
-    silences = new Map([...silences.keys()].map((id) => [id, unseen()]))
+    forgetBeats()
     lookedAt = undefined
     await connection?.close()
     connection = await connect()
     return connection
   }
 
+  /** Nothing is known of the present beats of the others. */
+  function forgetBeats(): void {
+    for (const [id, { hasBeaten }] of silences)
+      silences.set(id, { beat: Number.NaN, since: Number.POSITIVE_INFINITY, looks: 0, hasBeaten })
+  }
+
   async function look(): Promise<void> {
     const record = await connected()
     const sentAt = clock.monotonic()
-    if (lookedAt !== undefined && sentAt - lookedAt > pauseBeats * beatMs)
-      silences = new Map([...silences.keys()].map((id) => [id, unseen()]))
+    if (lookedAt !== undefined && sentAt - lookedAt > pauseBeats * beatMs) forgetBeats()
     lookedAt = sentAt
     const { living, roles, members } = await record.beat(member, [...wanted])
     if (!living) return die()
@@ -111,20 +118,24 @@ export async function openMembers(options: MembersOptions): Promise<Members> {
   async function judge(members: readonly OtherMember[], sentAt: number): Promise<void> {
     const seen = new Map<string, Silence>()
     const gone = [...silences.keys()].filter((id) => members.every((other) => other.id !== id))
+    const unheard: string[] = []
     for (const { id, beat, state } of members) {
       const before = silences.get(id)
-      const silence = before?.beat === beat ? before : { beat, since: clock.monotonic(), looks: 0 }
+      const hasBeaten = before !== undefined && (before.hasBeaten || before.beat < beat)
+      const silence = before?.beat === beat ? before : { beat, since: clock.monotonic(), looks: 0, hasBeaten }
       silence.looks += 1
       seen.set(id, silence)
       const isSilent = silence.looks >= silentLooks && sentAt - silence.since >= silentLooks * beatMs
       if (state !== 3 && !isSilent) continue
       const record = await connected()
       // Told with each look until nothing is left of it: a takeover passes over rows that a statement has locked.
-      if (state === 3 || (await record.declareDead(id, beat))) gone.push(id)
+      const isDead = state === 3 || (await record.declareDead(id, beat))
+      if (isDead) gone.push(id)
+      if (isDead && !silence.hasBeaten) unheard.push(id)
       if (state === 3) await record.settle(id)
     }
     silences = seen
-    if (gone.length > 0) for (const listener of listeners) listener(gone)
+    if (gone.length > 0) for (const listener of listeners) listener(gone, unheard)
   }
 
   function die(): void {
@@ -175,9 +186,6 @@ export async function openMembers(options: MembersOptions): Promise<Members> {
     },
   }
 }
-
-/** A process that was known before, and of whose beat nothing is known now. */
-const unseen = (): Silence => ({ beat: Number.NaN, since: Number.POSITIVE_INFINITY, looks: 0 })
 
 /** Joins the processes of a record on PostgreSQL. */
 export function openPostgresMembers({
