@@ -43,13 +43,17 @@ export interface HoldReleaser {
    * a try to accept had reserved would stand in the way of others for a window.
    */
   readonly limiter: RecipientLimiter
-  /** Releases what processes may have left that have gone, in one of those that are left, and calls back there. */
-  noteGone(members: readonly string[], onReleased?: () => void): void
+  /**
+   * Releases what processes may have left that have gone, in one of those that are left. It calls back there with what has
+   * ended lately, and does both once more where that rejects.
+   */
+  noteGone(members: readonly string[], onReleased?: OnReleased): void
   /** Ends the retries; resolves to false where some were left: the next start has to let others move up. */
   stop(): Promise<boolean>
 }
 
 type Step = () => Promise<void>
+type OnReleased = (ended: readonly Notification[]) => Promise<void>
 
 /** Retry delay, ms: doubles with each failure. */
 const [retryMsMin, retryMsMax] = [1_000, 60_000]
@@ -150,11 +154,12 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
   }
 
   /** Releases the holds of all that ended lately: what holds nothing any more stays as it is. */
-  async function releaseEnded(): Promise<void> {
-    const ended = [...(await store.endedSince!(clock.now() - backMs, endedMax))]
-    while (ended.length > 0 && !stopped)
+  async function releaseEnded(): Promise<readonly Notification[]> {
+    const ended = await store.endedSince!(clock.now() - backMs, endedMax)
+    const left = [...ended]
+    while (left.length > 0 && !stopped)
       await Promise.all(
-        ended
+        left
           .splice(0, togetherMax)
           .map((each) =>
             releaseHolds({ ...each, status: 'scheduled' }, each.status).catch((error) =>
@@ -162,15 +167,16 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
             ),
           ),
       )
+    return ended
   }
 
-  async function releaseOfGone(onReleased: (() => void) | undefined): Promise<void> {
+  async function releaseOfGone(onReleased: OnReleased | undefined): Promise<void> {
     for (;;) {
       await rest(goneMs)
       if (stopped || !members.holds('releases')) return
       try {
-        await releaseEnded()
-        if (!stopped) onReleased?.()
+        const ended = await releaseEnded()
+        if (!stopped) await onReleased?.(ended)
         return
       } catch (error) {
         onError('release what a process may have left', error)

@@ -206,11 +206,6 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
   })
 
   freedSlots.listen(gate.movingUp)
-  // Nobody may have outlived one that is found dead without having been heard. A start that knew of a kill walks already.
-  members.onDeath((gone, unheard = []) => {
-    const isUnknown = unheard.length > 0 && !store.unsettled
-    holdReleaser.noteGone(gone, isUnknown ? () => gate.walkAgain('kill') : undefined)
-  })
 
   const holdWalk = createHoldWalk({
     store,
@@ -243,6 +238,13 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
 
   // Batches that are accepted in the background.
   const jobs = createJobs({ gate, store, ledger, contents, members, clock, random, onError })
+  members.onDeath((gone, unheard = []) =>
+    holdReleaser.noteGone(gone, async (ended) => {
+      await jobs.cancelRest(ended)
+      // Nobody may have outlived one that was never heard. A start that knew of a kill walks already.
+      if (unheard.length > 0 && !store.unsettled) gate.walkAgain('kill')
+    }),
+  )
 
   const erasure = createErasure({
     store,

@@ -30,6 +30,8 @@ export interface BackgroundJobs extends Jobs {
   start(): Promise<void>
   /** Rereads the jobs: their work has changed on record. */
   reread(): Promise<void>
+  /** Completes the cancellations of jobs of which some notifications have been cancelled: their process may have been killed. */
+  cancelRest(ended: readonly Notification[]): Promise<void>
   stop(): Promise<void>
 }
 
@@ -68,6 +70,28 @@ export function createJobs(options: JobsOptions): BackgroundJobs {
     } catch (error) {
       // It was sent while the others were cancelled.
       if (!(error instanceof SluiceError) || error.code !== 'NOT_CANCELLABLE') throw error
+    }
+  }
+
+  async function cancel(job: Job): Promise<void> {
+    runner.remove(job)
+    let ended: Job
+    try {
+      ended = await endRunning(job.tenant, job.id)
+    } catch (error) {
+      if (job.status === 'running') runner.add(job)
+      throw error
+    }
+    // Runs for a job that was cancelled before too: that cancellation may have been interrupted.
+    await cancelMembers(ended, job.status === 'cancelled' ? ['cancelled'] : [])
+  }
+
+  /** Cancels the notifications of a job that wait, and once more those that have ended so. */
+  async function cancelMembers(job: Job, again: readonly Notification['status'][]): Promise<void> {
+    const left = (await store.jobMembers(job)).filter((each) => waits(each) || again.includes(each.status))
+    for (let from = 0; from < left.length; from += cancelSlice) {
+      const slice = left.slice(from, from + cancelSlice)
+      await Promise.all(slice.map(({ id }) => cancelOne(job.tenant, id)))
     }
   }
 
@@ -137,22 +161,14 @@ export function createJobs(options: JobsOptions): BackgroundJobs {
       return job
     },
 
-    async cancel(job) {
-      runner.remove(job)
-      let ended: Job
-      try {
-        ended = await endRunning(job.tenant, job.id)
-      } catch (error) {
-        if (job.status === 'running') runner.add(job)
-        throw error
-      }
-      // Runs for a job that was cancelled before too: that cancellation may have been interrupted.
-      const isLeft = (member: Parameters<typeof waits>[0]): boolean =>
-        waits(member) || (job.status === 'cancelled' && member.status === 'cancelled')
-      const waiting = (await store.jobMembers(ended)).filter(isLeft)
-      for (let from = 0; from < waiting.length; from += cancelSlice) {
-        const slice = waiting.slice(from, from + cancelSlice)
-        await Promise.all(slice.map(({ id }) => cancelOne(ended.tenant, id)))
+    cancel,
+    async cancelRest(ended) {
+      const jobs = new Map(
+        ended.flatMap(({ job, tenant, status }) => (job && status === 'cancelled' ? [[job, tenant]] : [])),
+      )
+      for (const [id, tenant] of jobs) {
+        const job = await store.job(tenant, id)
+        if (job?.status === 'cancelled') await cancelMembers(job, [])
       }
     },
   }

@@ -211,3 +211,22 @@ test('a batch that another process cancels accepts no further recipient', async 
     await both.b.stop()
   }
 })
+
+test('the cancellation of a batch goes on at another process when its process dies in the middle', async () => {
+  const { clock, a, b, declareDead } = await twoProcesses({ policy })
+  const work = workFor(150, { sendAt: clock.now() + 60 * minute })
+  const job = await a.done(a.gateway.jobs.open({ caller: mine, work, refused: [] }))
+  await clock.runUntil(clock.now() + minute)
+  assert.deepEqual((await stateOf(b, job)).counts, { scheduled: 150 })
+  a.gateway.jobs.cancel((await b.gateway.store.job(tenant, job.id))!).catch(() => undefined)
+  for (let turns = 0; turns < 10_000; turns += 1) {
+    await Promise.resolve()
+    if (((await stateOf(b, job)).counts.cancelled ?? 0) > 0) break
+  }
+  declareDead('a')
+  const { cancelled = 0, scheduled = 0 } = (await stateOf(b, job)).counts
+  assert.ok(cancelled > 0 && scheduled > 0, `${cancelled} and ${scheduled}`)
+  await clock.runUntil(clock.now() + 10 * second)
+  assert.deepEqual((await stateOf(b, job)).counts, { cancelled: 150 })
+  await b.stop()
+})
