@@ -61,6 +61,8 @@ const [retryMsMin, retryMsMax] = [1_000, 60_000]
 const retriesMax = 10_000
 /** Behind the end of a process, ms: whoever released for all may have gone itself, and another one does from its next beat on. */
 const goneMs = 5_000
+/** Looks at the role, so long apart, after which another one has released what was left. */
+const looksMax = 4
 /** Notifications that ended so long before are released once more, ms: a server of the limits may have been away for that time. */
 const backMs = 10 * 60_000
 /** So many of these at most, and so many at once. */
@@ -171,14 +173,17 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
   }
 
   async function releaseOfGone(onReleased: OnReleased | undefined): Promise<void> {
-    for (;;) {
+    for (let looks = 0; looks < looksMax; looks += 1) {
       await rest(goneMs)
-      if (stopped || !members.holds('releases')) return
+      if (stopped) return
+      // A beat that is late takes the role away for a moment, from all.
+      if (!members.holds('releases')) continue
       try {
         const ended = await releaseEnded()
         if (!stopped) await onReleased?.(ended)
         return
       } catch (error) {
+        looks = 0
         onError('release what a process may have left', error)
       }
     }
