@@ -111,10 +111,11 @@ async function answersWithoutTls(node: string): Promise<boolean> {
   }
 }
 
-/** True where a start need not end with it: the server may come up a moment later. */
+/** True where a start need not end with it: the server may come up, or have memory, a moment later. */
 export const isUnreachable = (error: unknown): boolean =>
-  error instanceof SluiceError && error.message.includes(unreachable)
+  error instanceof SluiceError && [unreachable, full].some((sentence) => error.message.includes(sentence))
 const unreachable = 'cannot be reached'
+const full = 'takes no writes'
 
 const fault = (sentence: string, cause?: unknown): SluiceError =>
   new SluiceError('INVALID_CONFIG', `state: ${sentence}`, cause === undefined ? {} : { cause })
@@ -220,6 +221,11 @@ async function describe(options: RedisLookOptions, node: string, client: Client)
   if (policy !== 'noeviction' && maxBytes > 0)
     throw fault(
       `${node} evicts values when its ${fieldOf(info, 'maxmemory_human')} are full (maxmemory-policy ${policy}): an evicted value is unknown and read again from the store, over and over, and accounts pause for it. Set maxmemory-policy to noeviction.`,
+    )
+  const usedBytes = Number(fieldOf(info, 'used_memory')) - Number(fieldOf(info, 'mem_not_counted_for_evict'))
+  if (maxBytes > 0 && usedBytes > maxBytes)
+    throw fault(
+      `${node} ${full}, because its ${fieldOf(info, 'maxmemory_human')} (maxmemory) are used: nothing is decided until it has more memory, or less to keep.`,
     )
   await tryRights(options, client)
   // A token of an account lasts a slot: the question for it and for the limits of the recipient have to fit in.

@@ -128,6 +128,16 @@ describe('the look at a Redis', needs('redis', 'redis-cluster'), () => {
     await refused('redis://127.0.0.1:1', /cannot be reached \(ECONNREFUSED\); see that Redis runs there/)
   })
 
+  test('says that a server has no memory left, which a start waits for', async (t) => {
+    const { service, admin } = await server(t)
+    await admin.config('SET', 'maxmemory', '500kb')
+    await assert.rejects(look(service.url), (error: Error) => {
+      assert.match(error.message, /takes no writes, because its 500\.00K \(maxmemory\) are used/)
+      assert.ok(isUnreachable(error))
+      return true
+    })
+  })
+
   test('refuses a wrong password, a missing one, and a user without the right to run scripts', async (t) => {
     const { service, admin, node } = await server(t)
     await admin.call('ACL', 'SETUSER', 'sluice', 'on', '>hunter2', '~*', '+@all', '-@scripting')
