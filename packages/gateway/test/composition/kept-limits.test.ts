@@ -8,7 +8,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { needs } from '../../../../scripts/services/needs.ts'
 import { startRedis } from '../../../../scripts/services/redis.ts'
+import { startRedisCluster } from '../../../../scripts/services/redis-cluster.ts'
 import { createSystemClock } from '../../src/adapters/clock.ts'
+import type { LimitsKeeper } from '../../src/adapters/state/limits-keeper.ts'
 import { createMemoryRegistrations } from '../../src/adapters/state/redis/memory-registrations.ts'
 import { openKeptRedis } from '../../src/composition/kept-limits.ts'
 import type { RuntimeContext } from '../../src/composition/runtime-context.ts'
@@ -69,6 +71,13 @@ async function until(what: string, isSo: () => boolean): Promise<void> {
     assert.ok(performance.now() < endsAt, what)
 }
 
+/** Waits until this process keeps the limits, and sees that it does so for a while. */
+async function staysKept({ keeper }: Pick<LimitsKeeper, 'keeper'>): Promise<void> {
+  await until('it keeps the limits', () => keeper() === 'this process')
+  for (const sinceMs = performance.now(); performance.now() - sinceMs < 6_000; await sleep(50))
+    assert.equal(keeper(), 'this process', `after ${performance.now() - sinceMs} ms`)
+}
+
 describe('the limits of a gateway', needs('redis'), () => {
   test('are kept as long as its Redis has no memory left for what it is told', async (t) => {
     const service = await startRedis({ args: ['--maxmemory', '4mb'] })
@@ -81,13 +90,23 @@ describe('the limits of a gateway', needs('redis'), () => {
     await until('it is served', () => !keeper.isAway() && keeper.keeper() === undefined)
     for (let n = 0; ; n += 1)
       if ((await admin.set(`filler${n}`, 'x'.repeat(10_000)).catch(() => 'full')) === 'full') break
-    await until('it keeps the limits', () => keeper.keeper() === 'this process')
-    const sinceMs = performance.now()
-    while (performance.now() - sinceMs < 6_000) {
-      assert.equal(keeper.keeper(), 'this process', `after ${performance.now() - sinceMs} ms`)
-      await sleep(50)
-    }
+    await staysKept(keeper)
     await admin.config('SET', 'maxmemory', '0')
+    await until('Redis has the limits back', () => !keeper.isAway() && keeper.keeper() === undefined)
+  })
+
+  test('are kept as long as its cluster is down for want of one master', async (t) => {
+    const cluster = await startRedisCluster()
+    t.after(() => cluster.stop())
+    const hosts = cluster.env.SLUICE_TEST_REDIS_CLUSTER!.replaceAll('redis://', '')
+    const keeper = await open(t, `redis-cluster://${hosts}`)
+    await until('it is served', () => !keeper.isAway() && keeper.keeper() === undefined)
+    process.kill(cluster.pid, 'SIGSTOP')
+    try {
+      await staysKept(keeper)
+    } finally {
+      process.kill(cluster.pid, 'SIGCONT')
+    }
     await until('Redis has the limits back', () => !keeper.isAway() && keeper.keeper() === undefined)
   })
 
