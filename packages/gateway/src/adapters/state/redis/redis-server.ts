@@ -54,15 +54,13 @@ export interface RedisServer {
   /**
    * Hears the newest registration of the node. Where it is not that of this connection, another process has met a later
    * life of the server, and a new connection leads there: the address may be that of a proxy or of a name. Returns true where
-   * it is newer than what was heard before: what was answered before may be that of another life.
+   * it is newer than what was heard before, or less, as of a record that has lost its last commits: what was answered
+   * before may be that of another life.
    */
   expect(number: number): boolean
   /** Gives the connection up, with all questions under way: what is asked next is asked behind a new registration. */
   renew(): void
-  /**
-   * Sends one command outside the rounds, when there is a connection; waits for that a second at most, and for the answer as
-   * long as for that of a round.
-   */
+  /** Sends one command outside the rounds: waits for a connection a second at most, and as long as a round for the answer. */
   command(...args: readonly string[]): Promise<Reply>
   close(): void
 }
@@ -206,11 +204,13 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     await tryToWrite()
     const replicationId = fieldOf(info, 'master_replid')
     const reading = await readClock(node, clock, () => send(['TIME']))
+    const before = expected
     const incarnation = await options.register({ node, runId: fieldOf(info, 'run_id'), replicationId })
-    if (incarnation < expected) throw left(`another life of ${node} is registered`)
+    // A record that gives less than before, though it was told nothing meanwhile, has lost its last commits.
+    if (incarnation < expected && expected !== before) throw left(`another life of ${node} is registered`)
     if (met !== client) throw new Error('the connection was ended')
     // A life that a later registration of this process finds is newer all the same, until the store tells of it.
-    if (expected === 0) expected = incarnation
+    if (expected === 0 || incarnation < expected) expected = incarnation
     standing = { epoch, incarnation, replicationId, ...reading }
     return standing
   }
@@ -375,10 +375,11 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
         enqueue(Object.assign(pending, { resolve: over(resolve), reject: over(reject) }))
       }),
     expect(number) {
-      const isNewer = number > expected
+      const isLost = number < expected && number !== standing?.incarnation
+      const isNewer = isLost || number > expected
       expected = Math.max(expected, number)
       if (standing === undefined && isNewer) leave()
-      else if (standing !== undefined && standing.incarnation < expected) reconnect()
+      else if (standing !== undefined && (isLost || standing.incarnation < expected)) reconnect()
       return isNewer
     },
     renew: reconnect,

@@ -204,6 +204,33 @@ describe('the state in Redis', needs('redis'), () => {
     assert.equal(await first.used(), 2)
   })
 
+  it('goes on where the record has lost its last commits, and gives a lesser number than before', async (t) => {
+    const asked: number[] = []
+    let number = 100
+    const register = () => {
+      asked.push(number)
+      return number
+    }
+    const { service, admin, used } = await open(t, { registrations: { register } })
+    const redis = createRedisState({
+      url: service.url,
+      registrations: { register },
+      clock: createSystemClock(),
+      deadlineMs: 1_000,
+    })
+    t.after(() => redis.close())
+    const keep = () => redis.ask(onceScript, { subject: 'k/any', name: '' }, ['keep', 'm', '', '1'])
+    await until(async () => (await used()) === 0)
+    await until(() => keep().then(() => true))
+    number = 40
+    // One hears of it; the connection of the other is lost.
+    redis.expect(new Map([[new URL(service.url).host, number]]))
+    await until(() => keep().then(() => true))
+    assert.deepEqual(asked, [100, 100, 40])
+    await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    await until(async () => (await used()) === 0)
+  })
+
   it('leaves a server that was demoted behind its address, though its connection stays open', async (t) => {
     const [demoted, promoted] = [await startRedis(), await startRedis()]
     t.after(() => Promise.all([demoted.stop(), promoted.stop()]))
