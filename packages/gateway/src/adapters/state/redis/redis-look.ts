@@ -3,7 +3,8 @@
  * ends with the same sentences. Every fault has its way out.
  */
 import { once } from 'node:events'
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
+import { connect as connectByTls } from 'node:tls'
 import { SluiceError } from '../../../errors.ts'
 import { fieldOf, nodeAt, type SlotRange } from './redis-answers.ts'
 import { createRedisClient } from './redis-client.ts'
@@ -34,7 +35,7 @@ const versionMin = [6, 2] as const
 const connectMs = 3_000
 /** A server that is frozen takes connections and answers nothing: the look ends after so long, ms. */
 const lookMs = 6_000
-/** A port that knows no TLS answers within this time, ms. */
+/** A port that is asked with TLS, or without it, answers within this time, ms. */
 const plainMs = 1_000
 /** The server's clock is measured at each connection; above this its machine is set wrong, ms. */
 const clockWrongMs = 60_000
@@ -87,9 +88,10 @@ async function withNode<T>(
     return await Promise.race([client.connect().then(() => work(client)), isOver])
   } catch (error) {
     if (error instanceof SluiceError) throw error
-    const isUnanswered = error instanceof Error && /timeout/i.test(error.message)
-    const isPlain = options.shown.startsWith('rediss') && isUnanswered && (await answersWithoutTls(node))
-    throw startFault(error, options, node, isPlain)
+    // A proxy whose server is away ends connections, too.
+    const isMute = /timeout|ECONNRESET|EPIPE|Socket closed/i.test(String((error as Error).message))
+    const answersOtherwise = options.shown.startsWith('rediss') ? answersWithoutTls : answersWithTls
+    throw startFault(error, options, node, isMute && (await answersOtherwise(node)))
   } finally {
     clearTimeout(timer)
     if (client.isOpen) client.destroy()
@@ -98,11 +100,23 @@ async function withNode<T>(
 
 /** True if a port answers a question without TLS. Such a port waits for the rest of a TLS greeting, which it does not understand. */
 async function answersWithoutTls(node: string): Promise<boolean> {
+  const socket = connect(endsOf(node))
+  socket.on('connect', () => socket.write('PING\r\n'))
+  return isHeard(socket, 'data')
+}
+
+/** True if a port greets by TLS, with whatever certificate. */
+const answersWithTls = (node: string): Promise<boolean> =>
+  isHeard(connectByTls({ ...endsOf(node), rejectUnauthorized: false }), 'secureConnect')
+
+function endsOf(node: string): { readonly host: string; readonly port: number } {
   const at = node.lastIndexOf(':')
-  const socket = connect({ host: node.slice(0, at), port: Number(node.slice(at + 1)) })
+  return { host: node.slice(0, at).replace(/^\[|\]$/g, ''), port: Number(node.slice(at + 1)) }
+}
+
+async function isHeard(socket: Socket, event: string): Promise<boolean> {
   try {
-    socket.write('PING\r\n')
-    await once(socket, 'data', { signal: AbortSignal.timeout(plainMs) })
+    await once(socket, event, { signal: AbortSignal.timeout(plainMs) })
     return true
   } catch {
     return false
@@ -124,7 +138,7 @@ function startFault(
   error: unknown,
   { shown, prefix }: RedisLookOptions,
   node: string,
-  isPlain: boolean,
+  answersOtherwise: boolean,
 ): SluiceError {
   const message = error instanceof Error ? error.message : String(error)
   const code = (error as NodeJS.ErrnoException).code ?? ''
@@ -152,7 +166,7 @@ function startFault(
       `the certificate of ${at} is not accepted (${message}); name its authority with ?ca=<file>, or the host that stands in it.`,
       error,
     )
-  if (isPlain || /wrong version number|ECONNRESET|Socket closed|SSL/i.test(`${code} ${message}`))
+  if (answersOtherwise || /wrong version number|SSL/i.test(`${code} ${message}`))
     return fault(
       `${at} ended the connection (${message}); rediss:// is for a port with TLS, redis:// for one without.`,
       error,

@@ -1,7 +1,9 @@
 /** Looks at real servers: what is found of each, and a sentence with the way out for each fault. */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -138,6 +140,18 @@ describe('the look at a Redis', needs('redis', 'redis-cluster'), () => {
     })
   })
 
+  test('takes a proxy that ends each connection for a server that is away', async (t) => {
+    const proxy = createServer((socket) => void socket.once('data', () => socket.destroy()))
+    await once(proxy.listen(0, '127.0.0.1'), 'listening')
+    t.after(() => proxy.close())
+    const { port } = proxy.address() as AddressInfo
+    for (const scheme of ['redis', 'rediss', 'redis-cluster'])
+      await assert.rejects(look(`${scheme}://127.0.0.1:${port}`), (error: Error) => {
+        assert.ok(isUnreachable(error), error.message)
+        return true
+      })
+  })
+
   test('refuses a wrong password, a missing one, and a user without the right to run scripts', async (t) => {
     const { service, admin, node } = await server(t)
     await admin.call('ACL', 'SETUSER', 'sluice', 'on', '>hunter2', '~*', '+@all', '-@scripting')
@@ -207,6 +221,7 @@ describe('the look at a Redis', needs('redis', 'redis-cluster'), () => {
       /certificate of .* is not accepted/,
     )
     await refused(`rediss://${node}`, /rediss:\/\/ is for a port with TLS/)
+    await refused(`redis://127.0.0.1:${port}`, /rediss:\/\/ is for a port with TLS/)
   })
 })
 
