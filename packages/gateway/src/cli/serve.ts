@@ -62,7 +62,7 @@ export async function run(read: Arguments, io: Io): Promise<number> {
     stopDebugging = debugOnSignal(log, config.log.level)
     stopReloading = reloadOnSignal(gateway, load)
     const started = await Promise.race([gateway.start(), dead.promise])
-    if (started === declaredDead) return end(io)
+    if (started === declaredDead) return end(io, config)
     const { url } = started
     log.info({
       event: 'config.loaded',
@@ -75,7 +75,7 @@ export async function run(read: Arguments, io: Io): Promise<number> {
         ? JSON.stringify({ url, store: config.store.path, policy: config.policy.compiled.version })
         : greeting(url, config),
     )
-    if ((await Promise.race([stopping.requested, dead.promise])) === declaredDead) return end(io)
+    if ((await Promise.race([stopping.requested, dead.promise])) === declaredDead) return end(io, config)
     const { drainDelayMs, drainMs } = config.http
     return await drain(gateway.stop(), drainDelayMs + drainMs, stopping, io)
   } catch (error) {
@@ -90,9 +90,12 @@ export async function run(read: Arguments, io: Io): Promise<number> {
 const declaredDead = Symbol('declared dead')
 
 /** Ends at once: the store takes nothing more from this process, and the others send what it held. */
-function end(io: Io): number {
+function end(io: Io, { state, store }: Pick<Config, 'state' | 'store'>): number {
+  const isAlone = state.kind === 'memory' || store.postgres === undefined
   io.err(
-    'sluice: the other gateways found this one silent for too long and send what it held; it ends, and can be started again',
+    isAlone
+      ? 'sluice: the store no longer has the registration of this process; it ends, and can be started again'
+      : 'sluice: the other gateways found this one silent for too long and send what it held; it ends, and can be started again',
   )
   return exitCodes.failure
 }

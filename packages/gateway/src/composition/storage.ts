@@ -92,6 +92,10 @@ export async function openStorage(
       alone: true,
       isLogged: isLogged(config),
       onNotDurable,
+      onFenced() {
+        log.error({ event: 'gateway.declared_dead' })
+        parts.onDeclaredDead?.()
+      },
     })
   }
   /** A damaged row found before the ledger exists is reported again at the next start. */

@@ -8,7 +8,7 @@ export const logEvents = {
   'gateway.stopped': 'the gateway has stopped',
   'gateway.error': 'an operation failed and is tried again, or was left out; component names the part',
   'gateway.declared_dead':
-    'the other gateways found this one silent for too long: it sends nothing more and ends',
+    'the registration of this process has ended, as where the others found it silent for too long: it sends nothing more and ends',
   'gateway.configuration_differs':
     'another gateway over this record has had another policy or other limits for five minutes',
   'config.loaded': 'the configuration was read',

@@ -50,6 +50,8 @@ export interface PostgresStoreOptions {
   readonly onNotDurable?: ((detail: string) => void) | undefined
   /** Channels that this process serves, for the others. @defaultValue unknown to them */
   readonly channels?: readonly Channel[]
+  /** Called where the registration of this process has ended: it writes nothing more. */
+  readonly onFenced?: () => void
 }
 
 /** A right to send is good for this time from the asking, ms: what forbids a call waits as long before its answer. */
@@ -69,6 +71,7 @@ export async function openPostgresStore({
   member = newMemberId(),
   onNotDurable,
   channels,
+  onFenced,
 }: PostgresStoreOptions): Promise<Store> {
   let connection: Connection | undefined
   try {
@@ -86,7 +89,7 @@ export async function openPostgresStore({
       alone,
     })
     const [row] = await connection.query<{ epoch: number }>('SELECT open_epoch($1) AS epoch', [member])
-    const opened = { address, clock, alone, isLogged, member, connection, unsettled, erasureKey }
+    const opened = { address, clock, alone, isLogged, member, connection, unsettled, erasureKey, onFenced }
     return storeOf({ ...opened, epoch: row!.epoch })
   } catch (error) {
     await connection?.close()
@@ -104,6 +107,7 @@ interface Opened {
   readonly isLogged: boolean
   readonly unsettled: boolean
   readonly erasureKey: Buffer
+  readonly onFenced: (() => void) | undefined
 }
 
 function storeOf(opened: Opened): Store {
@@ -137,6 +141,7 @@ function storeOf(opened: Opened): Store {
     isLogged,
     pseudonymOf,
     claimedUntil: () => claimedUntil,
+    onFenced: opened.onFenced,
   })
   const refused = new RefusedCommits(clock)
   const read = readRowsFor(member)

@@ -63,6 +63,8 @@ export interface WriterOptions {
   readonly pseudonymOf: PseudonymOf
   /** The instant up to which rows have been claimed as a whole: what a change writes up to there is its writer's. */
   readonly claimedUntil: () => number
+  /** Called where the registration of this process has ended: no later connection writes again. */
+  readonly onFenced?: (() => void) | undefined
 }
 
 interface Waiting<T> {
@@ -132,6 +134,7 @@ export function createWriter(options: WriterOptions): Writer {
         connection = opened
       } catch (error) {
         await opened?.close()
+        if (isFenced(error)) options.onFenced?.()
         throw unreachable(address, error)
       }
     }

@@ -7,7 +7,7 @@ import { after, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { needs } from '../../../../../scripts/services/needs.ts'
 import { createSite, type Site } from '../../child.ts'
-import { dropSchemas, schemaUrl } from './database.ts'
+import { ask, dropSchemas, schemaUrl } from './database.ts'
 import { startProxy } from './proxy.ts'
 import { sluice } from './sluice.ts'
 
@@ -79,6 +79,26 @@ describe('a gateway over PostgreSQL', needs('postgres'), () => {
     await site.start()
     const { status } = await ended(site, sent.json<{ notificationId: string }>().notificationId)
     assert.equal(status, 'delivered')
+  })
+
+  test('ends with exit code 1 where its registration is lost, as behind a fail-over or a restored backup', async (t) => {
+    const url = schemaUrl('unregistered')
+    const site = await createSite(t, { config: { store: url } })
+    await site.start()
+    await ask(url, 'DELETE FROM member')
+    await ask(
+      url,
+      `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'
+        AND objid::int8 = hashtext(current_schema())::int8 & 4294967295`,
+    )
+    for (const end = Date.now() + 10_000; site.pid !== undefined; await sleep(50)) {
+      assert.ok(Date.now() < end, 'it goes on, and nothing is accepted')
+      await site.call('GET', '/readyz').catch(() => {})
+    }
+    assert.equal(site.exit?.code, 1)
+    assert.match(site.log(), /"event":"gateway\.declared_dead"/)
+    assert.match(site.log(), /^sluice: the store no longer has the registration of this process; it ends/m)
+    await site.start()
   })
 
   test('ends with exit code 2 where another gateway serves the schema', async (t) => {
