@@ -1,5 +1,5 @@
 /**
- * Never lost, never twice without saying so, never over: a gateway that is killed again and again while 6,000 messages
+ * Never lost, never twice without saying so, never over: a gateway that is killed again and again while 3,000 messages
  * come in and go out (SLUICE_CRASH_MESSAGES and SLUICE_CRASH_KILLS take more). The client is this process, the provider
  * another one; both outlive every kill, and what they saw is what counts.
  */
@@ -10,16 +10,16 @@ import { createSite, type Site, startSink } from '../child.ts'
 import { seeded, testSeed } from '../harness.ts'
 import { clockText, overfull, overfullText, percentile } from './windows.ts'
 
-const messages = Number(process.env.SLUICE_CRASH_MESSAGES ?? 6_000)
+const messages = Number(process.env.SLUICE_CRASH_MESSAGES ?? 3_000)
 const kills = Number(process.env.SLUICE_CRASH_KILLS ?? 5)
-const recipients = 200
+const recipients = 100
 /** Less than what comes in, so that windows are full, and over a time that is longer than a restart. */
 const limit = { max: 30, windowMs: 10_000 }
 /** Calls under way to the provider at most, and so the doubles that one kill can make. */
 const concurrency = 64
 const clients = 24
 /** The posts are spread over the kills. */
-const postsPerSecond = 1_000
+const postsPerSecond = 500
 const backMsMax = 5_000
 
 const policy = {
