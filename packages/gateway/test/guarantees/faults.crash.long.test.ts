@@ -204,6 +204,8 @@ describe('a gateway that is killed while providers fail', { concurrency: 2 }, ()
     await rig.post(120)
     await rig.until('dead', async () => ((await rig.deadLetters()).pool_blocked ?? 0) === 120)
     const before = await rig.accounts()
+    // The block of a call that has just been answered is still to be written.
+    await sleep(200)
     await rig.restart()
     // A machine that is busy may take longer to start than the block lasts.
     for (const [index, { blockedUntil }] of (await rig.accounts()).entries()) {
