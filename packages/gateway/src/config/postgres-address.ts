@@ -3,6 +3,7 @@
  * reading of `sslmode` differs between its versions; here it means what it means for PostgreSQL's own programs.
  */
 import type { PostgresConfig } from './config.ts'
+import { readLogin } from './login.ts'
 
 const sslModes = ['disable', 'require', 'verify-ca', 'verify-full'] as const
 type SslMode = (typeof sslModes)[number]
@@ -23,8 +24,7 @@ export function readPostgresAddress(text: string, readText: (path: string) => st
   const schema = url.searchParams.get('schema') ?? 'sluice'
   if (!/^[a-z_][a-z0-9_]{0,62}$/.test(schema))
     throw new Error('expected a schema of at most 63 small letters, digits and underscores')
-  const user = decodeURIComponent(url.username) || 'postgres'
-  const password = decodeURIComponent(url.password)
+  const [user = 'postgres', password] = readLogin(`${url.username}:${url.password}`)
   const port = url.port === '' ? 5_432 : Number(url.port)
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
   return {
@@ -35,7 +35,7 @@ export function readPostgresAddress(text: string, readText: (path: string) => st
     schema,
     ssl: tlsOf(url.searchParams, readText),
     shown: shownOf(url),
-    ...(password === '' ? {} : { password }),
+    ...(password === undefined ? {} : { password }),
   }
 }
 

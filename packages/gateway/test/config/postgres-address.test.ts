@@ -36,3 +36,8 @@ test('verifies the server as sslmode says, by the given authority', () => {
   const ca = ssl('sslmode=verify-ca')
   assert.ok(ca !== false && ca.rejectUnauthorized && ca.checkServerIdentity?.() === undefined)
 })
+
+test('says how a % in the user or the password is written', () => {
+  for (const login of ['100%', 'ada:100%'])
+    assert.throws(() => read(`postgres://${login}@db/notify`), { message: /every % is written %25/ })
+})

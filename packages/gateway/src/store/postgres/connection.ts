@@ -71,7 +71,7 @@ function optionsOf({ host, port, user, password, database, ssl }: PostgresAddres
  * before its answer also where the role or the server says otherwise; `local` and the settings for standbys stay.
  */
 const settingsOf = ({ schema }: PostgresAddress): string => `
-  SET search_path = ${schema}; SET statement_timeout = ${statementMs}; SET lock_timeout = ${lockMs};
+  SET search_path = "${schema}"; SET statement_timeout = ${statementMs}; SET lock_timeout = ${lockMs};
   SET idle_in_transaction_session_timeout = 5000; SET default_transaction_isolation = 'read committed';
   SET client_min_messages = warning; SET jit = off;
   SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';

@@ -110,7 +110,7 @@ export async function migrate(db: Db, address: PostgresAddress): Promise<readonl
     await db.query(`SET LOCAL lock_timeout = ${lockMs}`)
     // A schema that the operator has made needs no right on the database.
     const [known] = await db.query('SELECT FROM pg_namespace WHERE nspname = $1', [schema])
-    if (known === undefined) await db.query(`CREATE SCHEMA ${schema}`)
+    if (known === undefined) await db.query(`CREATE SCHEMA "${schema}"`)
     await db.query('CREATE TABLE IF NOT EXISTS migration (version int PRIMARY KEY)')
     // Another process may have completed it while this one waited for the lock.
     const version = (await versionOf(db, schema))!
@@ -142,12 +142,13 @@ export function grantsFor({ schema }: Pick<PostgresAddress, 'schema'>, role: str
     ['EXECUTE', 'FUNCTIONS'],
   ] as const
   return [
-    `GRANT USAGE ON SCHEMA ${schema} TO ${name}`,
-    ...rights.map(([right, what]) => `GRANT ${right} ON ALL ${what} IN SCHEMA ${schema} TO ${name}`),
+    `GRANT USAGE ON SCHEMA "${schema}" TO ${name}`,
+    ...rights.map(([right, what]) => `GRANT ${right} ON ALL ${what} IN SCHEMA "${schema}" TO ${name}`),
     // A gateway reads how far the schema is, and never says so itself.
-    `REVOKE INSERT, UPDATE, DELETE ON ${schema}.migration FROM ${name}`,
+    `REVOKE INSERT, UPDATE, DELETE ON "${schema}".migration FROM ${name}`,
     ...rights.map(
-      ([right, what]) => `ALTER DEFAULT PRIVILEGES IN SCHEMA ${schema} GRANT ${right} ON ${what} TO ${name}`,
+      ([right, what]) =>
+        `ALTER DEFAULT PRIVILEGES IN SCHEMA "${schema}" GRANT ${right} ON ${what} TO ${name}`,
     ),
   ]
 }

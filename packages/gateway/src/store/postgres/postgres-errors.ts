@@ -100,7 +100,7 @@ export const closed = ({ shown }: Pick<PostgresAddress, 'shown'>): SluiceError =
 
 /** The two ways out of a missing right: the owner grants rights to run, or the user owns the schema. */
 const rightsOf = ({ user, schema }: PostgresAddress): string =>
-  `The owner of the schema "${schema}" gives it the rights to run: sluice migrate --grant ${user}. Or it needs to own the schema: CREATE SCHEMA ${schema} AUTHORIZATION "${user}".`
+  `The owner of the schema "${schema}" gives it the rights to run: sluice migrate --grant ${user}. Or it needs to own the schema: CREATE SCHEMA "${schema}" AUTHORIZATION "${user}".`
 
 /** The error of a user without the rights that the gateway needs. */
 export const noRight = (address: PostgresAddress, said: string, cause?: unknown): SluiceError =>
@@ -135,7 +135,7 @@ export function mayNotMigrate(
   if (owner === undefined)
     return new SluiceError(
       'INVALID_CONFIG',
-      `There is no schema "${schema}" at ${shown} yet, and the user "${user}" may not create it. Let a user who may create it for that one: CREATE SCHEMA ${schema} AUTHORIZATION "${user}". Or run "sluice migrate --grant ${user}" as a user who shall own it: SLUICE_STORE may hold the address with that user.`,
+      `There is no schema "${schema}" at ${shown} yet, and the user "${user}" may not create it. Let a user who may create it for that one: CREATE SCHEMA "${schema}" AUTHORIZATION "${user}". Or run "sluice migrate --grant ${user}" as a user who shall own it: SLUICE_STORE may hold the address with that user.`,
     )
   return new SluiceError(
     'INVALID_CONFIG',

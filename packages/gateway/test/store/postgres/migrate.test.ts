@@ -56,12 +56,23 @@ describe('the schema on PostgreSQL', needs('postgres'), () => {
     await asAdministrator(`DROP OWNED BY ${role}; DROP ROLE ${role}`)
   })
 
+  test('a schema may have the name of a word that SQL keeps for itself', async (t) => {
+    const address = addressOf(`${process.env.SLUICE_TEST_POSTGRES}?schema=user`)
+    t.after(() => asAdministrator('DROP SCHEMA IF EXISTS "user" CASCADE'))
+    const connection = await connect(address)
+    t.after(() => connection.close())
+    await migrate(connection, address)
+    for (const statement of grantsFor(address, role)) await connection.query(statement)
+    const [found] = await connection.query<{ schema: string }>('SELECT current_schema() AS schema')
+    assert.equal(found!.schema, 'user')
+  })
+
   test('a dry run names the steps and the statements, and changes nothing', async () => {
     const url = schemaUrl('dry')
     const { status, out, err } = sluice(['migrate', '--dry-run', '--grant', role], { SLUICE_STORE: url })
     assert.equal(status, 0, err)
     assert.match(out, /0 of \d+ steps\nto do: 0001-first\.sql\nto do: 0002-functions\.sql/)
-    assert.match(out, new RegExp(`to do: GRANT USAGE ON SCHEMA t_\\w+ TO "${role}";`))
+    assert.match(out, new RegExp(`to do: GRANT USAGE ON SCHEMA "t_\\w+" TO "${role}";`))
     assert.match(out, /Nothing was changed\.$/m)
     assert.deepEqual(await ask(url, 'SELECT current_schema() AS name'), [{ name: null }])
   })
@@ -139,7 +150,7 @@ describe('the schema on PostgreSQL', needs('postgres'), () => {
       assert.equal(status, 2, command)
       assert.match(
         err,
-        /There is no schema "t_\w+_missing" at .+ yet, .+: CREATE SCHEMA t_\w+_missing AUTHORIZATION/,
+        /There is no schema "t_\w+_missing" at .+ yet, .+: CREATE SCHEMA "t_\w+_missing" AUTHORIZATION/,
       )
       assert.doesNotMatch(err, /The owner of the schema/)
     }
