@@ -11,7 +11,7 @@
 export const permitMs = 20
 
 /** The same where the provider tells when the call is written, ms. */
-export const toldPermitMs = 100
+const toldPermitMs = 100
 
 /**
  * Returns the answer, or that the notification may be fired again now where the answer is too old.

@@ -318,7 +318,7 @@ export interface ServerLife {
 }
 
 /** The place of the keys that count the limits, as a process that registers a server was told it. */
-export interface LimiterPlace {
+interface LimiterPlace {
   /** The keys, and the database or the kind of cluster, in words: two of them are never mistaken for each other. */
   readonly keyspace: string
   /** The addresses of all servers that are one place with the registered one. */

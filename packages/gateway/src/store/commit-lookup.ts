@@ -13,7 +13,7 @@ export type LookedUp = Pick<
 >
 
 /** A notification as it is on record. */
-export interface Written {
+interface Written {
   readonly notification: Notification
   /** Another process has written this version. */
   readonly isOthers: boolean

@@ -14,7 +14,7 @@ export interface DrillPost {
 }
 
 /** Calls of a port that reach the engine at the end of the span at the earliest: somebody holds a lock there. */
-export interface DrillLock {
+interface DrillLock {
   /** The wire and the method. */
   readonly call: string
   readonly of: 'same' | 'other'

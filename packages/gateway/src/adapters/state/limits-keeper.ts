@@ -27,16 +27,16 @@ export interface LimitsKeeperOptions {
   readonly onError: (what: string, error: unknown) => void
 }
 
-export interface ConnectedServer {
+interface ConnectedServer {
   readonly redis: RedisConnections
   /** The instant of `clock.monotonic` since which the server has not answered. */
   readonly awaySince: () => number | undefined
 }
 
 /** The process that keeps the limits. */
-export type Keeper = 'this process' | 'another process'
+type Keeper = 'this process' | 'another process'
 
-export interface KeeperListener {
+interface KeeperListener {
   /** The limits are kept from now on by this process, by another one, or by none. */
   readonly onKeeper?: (keeper: Keeper | undefined) => void
   /** Notifications of these ids were freed on record: the process that keeps the limits claims them. */

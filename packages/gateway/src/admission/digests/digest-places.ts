@@ -28,7 +28,7 @@ interface Held extends Place {
 }
 
 /** A digest that is about to be planned. */
-export interface FoundDigest {
+interface FoundDigest {
   readonly digest: Digest
   readonly recipient: Candidate['recipient']
   readonly now: number
@@ -37,7 +37,7 @@ export interface FoundDigest {
   readonly undo: UndoList
 }
 
-export interface Lifted {
+interface Lifted {
   /** The instant that it has given up, if there was one. */
   readonly liftedAt?: number
   /** The instant has come: only what has left stands in its way, and not those that wait behind it. */

@@ -7,7 +7,7 @@ type Json = null | boolean | number | string | readonly Json[] | { readonly [nam
 const sparseMin = 10
 
 /** The value that cjson makes of `null`: no other value of Lua is equal to it. */
-export const nullValue: LuaValue = () => undefined
+const nullValue: LuaValue = () => undefined
 
 type BytesOf = (text: string) => string
 

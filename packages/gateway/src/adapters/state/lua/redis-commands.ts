@@ -14,7 +14,7 @@ export class Hash {
   }
 }
 /** Scores by members. */
-export class SortedSet {
+class SortedSet {
   readonly members: Map<string, number>
   constructor(members: ReadonlyMap<string, number> = new Map()) {
     this.members = new Map(members)
