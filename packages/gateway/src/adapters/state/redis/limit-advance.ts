@@ -116,8 +116,7 @@ export function createLimitAdvance({ calls, holds }: LimitAdvanceOptions): Limit
         throw error
       })
       if (asked.answer === undefined) {
-        await Promise.all(taken.map((each) => leave(each, from)))
-        await holds.resume(freed)
+        await Promise.all(taken.map((each) => leave(each, from))).finally(() => holds.resume(freed))
         return undefined
       }
       taken.push(request)
@@ -136,7 +135,12 @@ export function createLimitAdvance({ calls, holds }: LimitAdvanceOptions): Limit
       requests.length === 1
         ? await underOne(requests[0]!, promisedAt)
         : await underSeveral(requests, promisedAt)
-    if (advanced !== undefined && advanced.at < advanced.from) await follow(all, requests, advanced.at)
+    if (advanced !== undefined && advanced.at < advanced.from)
+      await follow(all, requests, advanced.at).catch(async (error) => {
+        // The caller hears of no pause, and nobody else would end it.
+        await holds.resume(advanced.freed)
+        throw error
+      })
     return advanced
   }
 }
