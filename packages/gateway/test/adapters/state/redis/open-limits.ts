@@ -8,6 +8,7 @@ import { type Engine, newPrefix, openRedis } from './open.ts'
 
 export interface OpenRedisLimits extends OpenLimits {
   readonly prefix: string
+  readonly redis: RedisLimitsOptions['redis']
   /** Opens the state of another process. */
   readonly openState: (more?: Partial<RedisLimitsOptions>) => LimitState
 }
@@ -41,6 +42,7 @@ export function openLimits(engine: Engine): OpenRedisLimits {
   const state = openState()
   return {
     prefix,
+    redis,
     state,
     openState,
     now: clock.now,
