@@ -45,29 +45,6 @@ for (const engine of engines)
       await state.resume([ada])
     })
 
-    it('holds newcomers up no longer where the last step of an advance fails', async () => {
-      const { redis, openState, now } = openLimits(engine)
-      const state = openState({
-        redis: {
-          ...redis,
-          ask: (script, key, args, withinMs) =>
-            args.includes('follow')
-              ? Promise.reject(new SluiceError('STATE_UNAVAILABLE', 'The answer is lost.'))
-              : redis.ask(script, key, args, withinMs),
-        },
-      })
-      const bob = { key: 'acme/bob', tenant: 'acme', recipient: 'bob' }
-      const inBoth = (id: string) => [request(id), { subject: bob, id, rules: [] }]
-      const start = now()
-      await state.fire([request('1')])
-      for (const id of ['2', '3']) await state.reserve(inBoth(id))
-      assert.deepEqual(await state.cancel([{ subject: ada, id: '1' }]), [ada])
-      await assert.rejects(state.advance(inBoth('2')), { code: 'STATE_UNAVAILABLE' })
-      await state.resume([ada])
-      const newcomer = await Promise.race([reserve(state, '4'), sleep(2_000, undefined, { ref: false })])
-      assert.ok(newcomer !== undefined && newcomer.at > start, 'the newcomer waits for ever')
-    })
-
     it('counts nothing of one whose fingerprint another has taken since, unless that is another first', async () => {
       const { state, now } = openLimits(engine)
       const hold = (id: string, more = {}) =>
