@@ -74,3 +74,40 @@ for (const [first, second] of [
     })
   }
 }
+
+for (const kind of ['accept', 'moves'] as const) {
+  test(`what the own sweep brings back while a commit of ${kind} is looked up is sent once`, async () => {
+    const clock = createVirtualClock(start)
+    const memory = createMemoryStore()
+    await memory.commit({ accept: [waiting] })
+    const move = advance(waiting, [{ at: start, status: 'queued' }])
+    const change: Change = kind === 'accept' ? { accept: [queuedAt(start, 'n2')] } : { moves: [move] }
+    const written = change.accept?.[0] ?? move.after
+    const ledger = await createLedger({
+      store: Object.assign(Object.create(memory) as Store, {
+        async commit(asked: Change) {
+          await memory.commit(asked)
+          throw new SluiceError('STORE_UNAVAILABLE', 'The connection was lost.', { isUncertain: true })
+        },
+        async isApplied(asked: Change) {
+          await new Promise<void>((resolve) => clock.at(start + 1_000, resolve))
+          return memory.isApplied(asked)
+        },
+        tallies: memory.tallies,
+      }),
+      room: createMemoryRoom(),
+      clock,
+      boundsFor: () => ({ queueMax: 10, waitingMax: 5, bytesMax: 1_000 }),
+    })
+    const committed = ledger.commit(change)
+    await clock.runUntil(start + 500)
+    const read = structuredClone((await memory.notification(written.tenant, written.id))!)
+    ledger.hold(read)
+    assert.equal(ledger.mark(read, 'sending'), true)
+    await clock.runUntil(start + 1_000)
+    assert.ok((await committed).applied)
+    ledger.hold(written)
+    assert.equal(ledger.isCurrent(written), false, 'it is being sent')
+    assert.equal(ledger.isCurrent(read), true)
+  })
+}
