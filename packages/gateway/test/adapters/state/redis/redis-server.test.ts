@@ -161,11 +161,20 @@ describe('the state in Redis', needs('redis'), () => {
     const clock = { ...system, now: () => system.now() - serverAheadMs }
     const { throttle, used } = await open(t, { clock })
     await until(async () => (await used()) === 0)
+    const tookMs: number[] = []
     for (let round = 0; round < 40; round += 1) {
       serverAheadMs += 2
-      const { at } = (await throttle.pass('acme', [{ ...request(`r${round}`), isCritical: true }]))!
-        .places[0]!
-      assert.ok(at <= clock.now() + 20, `round ${round}: ${at - clock.now()} ms ahead`)
+      const askedAt = performance.now()
+      const answer = await throttle
+        .pass('acme', [{ ...request(`r${round}`), isCritical: true }])
+        .catch((error: unknown) => error)
+      // The lateness of an answer hides by how much the clock is ahead: behind slow answers it may be refused at once.
+      if (answer instanceof Error) assert.ok(Math.max(...tookMs.slice(-3)) > 4, answer)
+      else {
+        const { at } = (answer as NonNullable<Awaited<ReturnType<typeof throttle.pass>>>).places[0]!
+        assert.ok(at <= clock.now() + 20, `round ${round}: ${at - clock.now()} ms ahead`)
+      }
+      tookMs.push(performance.now() - askedAt)
     }
   })
 
