@@ -18,6 +18,9 @@ export class ConcurrentMoves {
   /** Ids whose record is being read, and the readers that a move of theirs concerns. */
   readonly #readers = new Map<string, Set<{ hasMoved: boolean }>>()
 
+  /** Written versions that a claim or the own sweep had brought on their way before their commit was answered. */
+  readonly #takenUp = new WeakSet<Notification>()
+
   begin(moves: readonly Move[]): ChangeUnderWay {
     const change: ChangeUnderWay = { moves, isLost: false, overtaken: [] }
     for (const { before } of moves) {
@@ -41,6 +44,17 @@ export class ConcurrentMoves {
   /** Tests if a change under way replaces this version. */
   replaces(notification: Notification): boolean {
     return this.#changesOf(notification).length > 0
+  }
+
+  /** Tests if this process holds what a change has written, or a later version: its writer must not bring it once more. */
+  takesUp(written: Notification, held: Notification | undefined): boolean {
+    if (held === undefined || revisionOf(held) < revisionOf(written)) return false
+    if (held !== written) this.#takenUp.add(written)
+    return true
+  }
+
+  isTakenUp(written: Notification): boolean {
+    return this.#takenUp.has(written)
   }
 
   /** Tests if the store has yet to answer another change that replaces a version that this one replaces. */

@@ -6,7 +6,7 @@
  */
 
 import { SluiceError } from '../errors.ts'
-import { type Notification, revisionOf, type Status, statuses, type TimelineEvent } from '../model.ts'
+import { type Notification, type Status, statuses, type TimelineEvent } from '../model.ts'
 import type { Occupancy, RoomState, TenantBounds } from '../ports/tenants.ts'
 import type { Change, Clock, CommitResult, Store } from '../ports.ts'
 import type { Happening, Ledger, Live } from '../stages.ts'
@@ -49,8 +49,6 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
   const held = new Map<string, Entry>()
   /** Held notifications by tenant; a tenant with none has no entry. */
   const holders = new Map<string, number>()
-  /** Written versions that a claim or the own sweep had brought back before their commit was answered. */
-  const takenUp = new WeakSet<Notification>()
   const listeners = new Set<(happening: Happening) => void>()
   const concurrent = new ConcurrentMoves()
   const lookUp = createLostAnswers({ store, clock, concurrent })
@@ -79,25 +77,17 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     for (const listener of listeners) listener(happening)
   }
 
-  /** Tests if this process has what was written in hand already: its writer would bring it on its way once more. */
-  function isTakenUp(written: Notification): boolean {
-    const entry = held.get(written.id)
-    if (entry === undefined || revisionOf(entry.notification) < revisionOf(written)) return false
-    takenUp.add(written)
-    return true
-  }
-
   function record(change: Change): void {
     for (const notification of change.accept ?? []) {
       count(notification, 1)
-      isTakenUp(notification)
+      concurrent.takesUp(notification, held.get(notification.id)?.notification)
       if (listeners.size > 0) publish({ notification, events: notification.timeline })
     }
     for (const move of change.moves ?? []) {
       // `after` before `before`, so that a content to which both refer is not released in between.
       count(move.after, 1)
       count(move.before, -1)
-      if (!isTakenUp(move.after)) drop(move.after)
+      if (!concurrent.takesUp(move.after, held.get(move.after.id)?.notification)) drop(move.after)
       concurrent.moved(move.before)
       if (listeners.size > 0) publish({ notification: move.after, before: move.before, events: move.events })
     }
@@ -138,7 +128,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
 
     hold(notification) {
       // The writer that read it before this process knew of it has it in hand: it brings it back if its change fails.
-      if (concurrent.replaces(notification) || takenUp.has(notification)) return
+      if (concurrent.replaces(notification) || concurrent.isTakenUp(notification)) return
       if (!held.has(notification.id)) countHeld(notification.tenant, 1)
       held.set(notification.id, { notification, status: notification.status, events: [] })
     },

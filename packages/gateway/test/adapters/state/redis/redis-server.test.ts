@@ -165,14 +165,14 @@ describe('the state in Redis', needs('redis'), () => {
     for (let round = 0; round < 40; round += 1) {
       serverAheadMs += 2
       const askedAt = performance.now()
-      const answer = await throttle
-        .pass('acme', [{ ...request(`r${round}`), isCritical: true }])
-        .catch((error: unknown) => error)
-      // The lateness of an answer hides by how much the clock is ahead: behind slow answers it may be refused at once.
-      if (answer instanceof Error) assert.ok(Math.max(...tookMs.slice(-3)) > 4, answer)
-      else {
-        const { at } = (answer as NonNullable<Awaited<ReturnType<typeof throttle.pass>>>).places[0]!
+      try {
+        const { at } = (await throttle.pass('acme', [{ ...request(`r${round}`), isCritical: true }]))!
+          .places[0]!
         assert.ok(at <= clock.now() + 20, `round ${round}: ${at - clock.now()} ms ahead`)
+      } catch (error) {
+        if (!/its clock was set on/.test(String(error))) throw error
+        // The lateness of an answer hides by how much the clock is ahead: behind slow answers it may be refused at once.
+        assert.ok(Math.max(...tookMs.slice(-3)) > 4, String(error))
       }
       tookMs.push(performance.now() - askedAt)
     }
