@@ -131,6 +131,12 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     })
   }
 
+  /** Releases a reservation. The answer to the commit may have come late: what was sent since then stays counted. */
+  async function giveBackSlot(notification: Notification, takenAt: number): Promise<void> {
+    const recipient = await recipients.find(notification.tenant, notification.to.id)
+    await limiter.takeBack([{ notification: { ...notification, firedAt: takenAt }, recipient }])
+  }
+
   /** Makes dead letters of notifications that waited for capacity in vain, and releases their reservations. */
   async function bury(
     automaticRedrive: AutomaticRedrive,
@@ -139,15 +145,15 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
   ): Promise<void> {
     await Promise.all(
       overdue.filter(ledger.isCurrent).map(async (notification) => {
-        const { id, tenant, to, priority } = notification
+        const { id, priority } = notification
         retries.forget(id)
+        const takenAt = clock.now()
         const isWritten = await completer.write(
           deadLetter(notification, ledger.live(id)?.events ?? [], clock.now(), { reason }),
         )
         try {
           // Another gateway may have taken it over and sent it: its call stays counted.
-          if (isWritten)
-            await limiter.cancel([{ notification, recipient: await recipients.find(tenant, to.id) }])
+          if (isWritten) await giveBackSlot(notification, takenAt)
         } finally {
           automaticRedrive.note(priority)
         }
@@ -161,11 +167,11 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     const why = { at, reason: 'held', detail: 'every account of the channel is held' } as const
     await Promise.all(
       overdue.filter(ledger.isCurrent).map(async (notification) => {
-        const { id, tenant, to } = notification
+        const { id } = notification
         retries.forget(id)
-        const held = postponed(notification, ledger.live(id)?.events ?? [], clock.now(), why)
-        if (await completer.write(held))
-          await limiter.cancel([{ notification, recipient: await recipients.find(tenant, to.id) }])
+        const takenAt = clock.now()
+        const held = postponed(notification, ledger.live(id)?.events ?? [], takenAt, why)
+        if (await completer.write(held)) await giveBackSlot(notification, takenAt)
       }),
     )
   }
