@@ -106,8 +106,20 @@ export function createDuplicates({ policy, state, limiter, store, clock }: Dupli
     )
   }
 
+  /**
+   * Releases fingerprints that a try has taken. Where it decided notifications that are on record already, another try, or
+   * another process, may have decided them meanwhile: those that count as first need theirs.
+   */
+  async function giveBack(holds: readonly FingerprintHold[], areOnRecord: boolean): Promise<void> {
+    if (!areOnRecord) return state.releaseFingerprints(holds)
+    for (const hold of holds) {
+      const recorded = await store.notification(hold.subject.tenant, hold.id)
+      if (recorded === undefined || !countsAsFirst(recorded)) await state.releaseFingerprints([hold])
+    }
+  }
+
   return {
-    async suppress(candidates, { now, policyVersion, undo }) {
+    async suppress(candidates, { now, policyVersion, undo, again }) {
       const windowMs = policy.deduplicationWindowMs
       if (windowMs === undefined) return []
       // A notification in a throttle queue has a verdict already, and takes its fingerprint now all the same.
@@ -118,7 +130,7 @@ export function createDuplicates({ policy, state, limiter, store, clock }: Dupli
       if (checked.length === 0) return []
       const holds = checked.map((each) => fingerprintHoldOf(policy, each.notification, windowMs))
       // A fingerprint is released only where its notification holds it.
-      undo?.add(() => state.releaseFingerprints(holds))
+      undo?.add(() => giveBack(holds, again === false))
       const first = await state.holdFingerprints(
         undo === undefined ? holds.map((hold) => ({ ...hold, dry: true })) : holds,
       )

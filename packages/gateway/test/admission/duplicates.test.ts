@@ -44,7 +44,8 @@ async function heldBy(holder: string, { held = 'f', status }: { held?: string; s
     )
     return claimed.map(({ notification }) => notification.id)
   }
-  return { clock, suppress }
+  const heldNow = () => state.fingerprintHolder({ subject, fingerprint: held })
+  return { clock, duplicates, heldNow, suppress }
 }
 
 for (const [holder, order] of [
@@ -73,6 +74,20 @@ test('one that a killed process had cancelled, and not released, is no first', a
   const { suppress } = await heldBy('1', { status: 'cancelled' })
   assert.deepEqual(await suppress({ 2: 'f' }), ['2'])
 })
+
+for (const [status, stays] of [
+  ['delivered', true],
+  ['queued', true],
+  ['cancelled', false],
+] as const)
+  test(`a try to decide one on record that is ${status} by now ${stays ? 'leaves it' : 'releases'} its fingerprint`, async () => {
+    const { duplicates, heldNow } = await heldBy('1', { status })
+    await withUndo(assert.fail, async (undo) => {
+      const each = { notification: { id: '1', fingerprint: 'f' } } as Candidate
+      await duplicates.suppress([each], { now: 0, policyVersion: 'v', undo, again: false })
+    })
+    assert.equal((await heldNow())?.id, stays ? '1' : undefined)
+  })
 
 test('a batch does not wait for a later one, which may wait for it', async () => {
   const { suppress } = await heldBy('4')
