@@ -12,7 +12,7 @@ import type { Policy } from '../policy/policy.ts'
 import type { Members } from '../ports/fleet.ts'
 import type { Clock, LimitState, Store } from '../ports.ts'
 import type { RecipientLimiter, Recipients, ReleaseRequest } from '../stages.ts'
-import { fingerprintHoldOf } from './duplicates.ts'
+import { countsAsFirst, fingerprintHoldOf } from './duplicates.ts'
 import { createRests } from './rests.ts'
 import type { TenantThrottle } from './tenant-throttle/tenant-throttle.ts'
 
@@ -21,7 +21,7 @@ export interface HoldReleaserOptions {
   readonly store: Pick<Store, 'notification' | 'endedSince'>
   /** One process of a fleet releases what is left for all. */
   readonly members: Pick<Members, 'holds'>
-  readonly state: Pick<LimitState, 'releaseFingerprints'>
+  readonly state: Pick<LimitState, 'fingerprintHolder' | 'releaseFingerprints'>
   readonly recipients: Recipients
   readonly policy: Policy
   readonly throttle: Pick<TenantThrottle, 'giveBack'>
@@ -44,6 +44,11 @@ export interface HoldReleaser {
    */
   readonly limiter: RecipientLimiter
   /**
+   * Releases the fingerprints that a try had taken, and again in the background where the server of the limits is away: what
+   * comes in its place, and all that wait behind that, would wait for a notification that is never accepted.
+   */
+  readonly releaseFingerprints: LimitState['releaseFingerprints']
+  /**
    * Releases what processes may have left that have gone, in one of those that are left. It calls back there with what has
    * ended lately, and does both once more where that rejects.
    */
@@ -53,6 +58,7 @@ export interface HoldReleaser {
 }
 
 type Step = () => Promise<void>
+type Print = Parameters<LimitState['releaseFingerprints']>[0][number]
 type OnReleased = (ended: readonly Notification[]) => Promise<void>
 
 /** Retry delay, ms: doubles with each failure. */
@@ -61,6 +67,8 @@ const [retryMsMin, retryMsMax] = [1_000, 60_000]
 const retriesMax = 10_000
 /** Behind the end of a process, ms: whoever released for all may have gone itself, and another one does from its next beat on. */
 const goneMs = 5_000
+/** Fingerprints that are released later: those of the tries under way when the server went away, and some more. */
+const printsMax = 1_000
 /** Looks at the role, so long apart, after which another one has released what was left. */
 const looksMax = 4
 /** Notifications that ended so long before are released once more, ms: a server of the limits may have been away for that time. */
@@ -75,6 +83,7 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
   const { rest, wakeAll } = createRests(clock)
   const retries = new Set<Promise<void>>()
   const takenBackLater = new Set<string>()
+  const printsLater = new Set<string>()
   const gone = new Set<string>()
   let stopped = false
   let isLeft = false
@@ -145,6 +154,19 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
     void retryLater(id, [step]).finally(() => takenBackLater.delete(id))
   }
 
+  /** One that is on record by then keeps its fingerprint. While the server is away, the record is not asked. */
+  function releasePrintLater(print: Print): void {
+    const { id, subject } = print
+    if (printsLater.has(id) || printsLater.size >= printsMax) return
+    printsLater.add(id)
+    const step: Step = async () => {
+      if ((await state.fingerprintHolder(print))?.id !== id) return
+      const recorded = await store.notification(subject.tenant, id)
+      if (recorded === undefined || !countsAsFirst(recorded)) await state.releaseFingerprints([print])
+    }
+    void retryLater(id, [step]).finally(() => printsLater.delete(id))
+  }
+
   async function releaseHolds(held: Notification, ended: Notification['status']): Promise<void> {
     const steps = stepsOf(held, ended)
     try {
@@ -212,6 +234,14 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
           throw error
         }
       },
+    },
+    async releaseFingerprints(prints) {
+      try {
+        await state.releaseFingerprints(prints)
+      } catch (error) {
+        if (isStateAway(error)) for (const print of prints) releasePrintLater(print)
+        throw error
+      }
     },
     async stop() {
       stopped = true
