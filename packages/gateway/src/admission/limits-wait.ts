@@ -12,7 +12,7 @@ export interface LimitsWaitOptions {
   /** Passes the limits of its tenant, and decides it for its recipient. */
   readonly decide: (notification: Notification) => Promise<unknown>
   /** Tries a notification again later that could not be decided for another reason. */
-  readonly retryLater: (notification: Notification) => void
+  readonly retryLater: (notification: Notification, error: unknown) => void
   readonly ledger: Pick<Ledger, 'isCurrent' | 'live' | 'hold'>
   readonly scheduler: Pick<Scheduler, 'postpone'>
   readonly clock: Pick<Clock, 'now' | 'at'>
@@ -73,7 +73,7 @@ export function createLimitsWait(options: LimitsWaitOptions): LimitsWait {
     } catch (error) {
       if (!isStateAway(error)) {
         onError(`decide ${notification.id}`, error)
-        retryLater(notification)
+        retryLater(notification, error)
         return undefined
       }
       const live = ledger.live(notification.id)

@@ -15,6 +15,7 @@ import { generationsOf } from '../state-generation.ts'
 import { type UndoList, withUndo } from '../undo.ts'
 import { type Candidate, type EvaluationMode, hasNotLeft } from './candidate.ts'
 import { decidedFor, digestWrites, forgetConflicting } from './candidate-writes.ts'
+import { createDecisionRetries, retryMsMin } from './decision-retries.ts'
 import type { OpenDigests } from './digests/open-digests.ts'
 import { type Evaluator, moveTo } from './evaluate.ts'
 import type { Handover } from './handover.ts'
@@ -64,11 +65,6 @@ export interface Redecision {
 
 /** Rows of one recipient that are in memory at once while a changed preference is applied to them. */
 const reviewedAtOnce = 250
-/** Retry delay of a due notification that could not be decided, ms: doubles with each failure. */
-const retryMsMin = 500
-const retryMsMax = 60_000
-/** Notifications whose failures are remembered; beyond this number all counts start at zero again. */
-const failuresMax = 10_000
 
 /** Options of a redecision. */
 interface RedecisionMode extends EvaluationMode {
@@ -88,15 +84,14 @@ export function createRedecision(options: RedecisionOptions): Redecision {
   const { state, forbiddenHours, movingUp, notifier, onError } = options
   /** Notifications whose turn is being taken: the scheduler and the throttle queue may both name them. */
   const turning = new Map<string, Notification>()
-  /** Consecutive failures of notifications that are being retried. */
-  const failures = new Map<string, number>()
+  const retries = createDecisionRetries()
 
   async function resume(notification: Notification): Promise<void> {
     try {
       if (throttle.behind(notification) === undefined) await redecide(notification, {})
       else await takeTurn(notification)
     } catch (error) {
-      retryLater(notification, true)
+      retryLater(notification, error, true)
       throw error
     }
   }
@@ -177,10 +172,10 @@ export function createRedecision(options: RedecisionOptions): Redecision {
       withUndo(onError, (undo) => redecideOnce(before, { ...mode, patch, path }, undo)),
     )
     if (result === true) {
-      failures.delete(before.id)
+      retries.decided(before.id)
       return true
     }
-    const retryMs = nextRetryMs(before.id)
+    const retryMs = retries.next(before.id)
     // Once is a concurrent change; again and again is a fault that somebody has to see.
     if (retryMs > retryMsMin)
       onError(`decide ${before.id}, again in ${retryMs} ms`, new Error('its change was refused again'))
@@ -245,10 +240,10 @@ export function createRedecision(options: RedecisionOptions): Redecision {
   }
 
   /**
-   * Postpones a notification that could not be decided, with exponential backoff. One whose turn has come before its
+   * Postpones a notification that could not be decided (decision-retries.ts). One whose turn has come before its
    * stored due time does not wait for that again.
    */
-  function retryLater(notification: Notification, hasCome = false): void {
+  function retryLater(notification: Notification, error: unknown, hasCome = false): void {
     const live = ledger.live(notification.id)
     // A concurrent change has moved the notification on and scheduled it.
     if (live !== undefined && revisionOf(live.notification) > revisionOf(notification)) return
@@ -260,15 +255,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
       return
     }
     ledger.hold(kept)
-    scheduler.postpone(kept, now + nextRetryMs(kept.id))
-  }
-
-  /** Counts a failure, and returns the delay until the next try, ms. */
-  function nextRetryMs(id: string): number {
-    const count = failures.get(id) ?? 0
-    if (failures.size >= failuresMax) failures.clear()
-    failures.set(id, count + 1)
-    return Math.min(retryMsMax, retryMsMin * 2 ** Math.min(count, 30))
+    scheduler.postpone(kept, now + retries.next(kept.id, error))
   }
 
   const decide = (before: Notification): Promise<boolean> => redecide(before, { again: false })
@@ -305,7 +292,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
       const mode = refused ? { onlySuppresses: true } : { holds: true, patient: true, waited: true }
       return (await redecide(notification, mode)) || conflicted
     } catch (error) {
-      retryLater(notification)
+      retryLater(notification, error)
       throw error
     }
   }
@@ -359,7 +346,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
         const mode = { holds: true, patient: true, ...generationsOf(dead.tenant, { room }) }
         return await redecide(dead, mode, { attempts: 0 })
       } catch (error) {
-        retryLater(dead)
+        retryLater(dead, error)
         throw error
       }
     },

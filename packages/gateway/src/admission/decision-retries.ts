@@ -1,0 +1,32 @@
+/** The delays after which a notification is decided again that could not be decided. */
+import { concernsAll } from '../errors.ts'
+
+export interface DecisionRetries {
+  /** Counts a failure, and returns the delay until the next try, ms: it doubles with each. */
+  next(id: string, error?: unknown): number
+  /** Forgets the failures of one that was decided. */
+  decided(id: string): void
+}
+
+export const retryMsMin = 500
+const retryMsMax = 60_000
+/** While the record or the limits are away nothing can be decided, and all of it is to be soon after they are back, ms. */
+const awayMsMax = 2_000
+/** Notifications whose failures are remembered; beyond this number all counts start at zero again. */
+const failuresMax = 10_000
+
+export function createDecisionRetries(): DecisionRetries {
+  /** Consecutive failures of notifications that are being retried. */
+  const failures = new Map<string, number>()
+
+  return {
+    next(id, error) {
+      const count = failures.get(id) ?? 0
+      if (failures.size >= failuresMax) failures.clear()
+      failures.set(id, count + 1)
+      const max = error !== undefined && concernsAll(error) ? awayMsMax : retryMsMax
+      return Math.min(max, retryMsMin * 2 ** Math.min(count, 30))
+    },
+    decided: (id) => void failures.delete(id),
+  }
+}

@@ -1,0 +1,41 @@
+/** Notifications whose turn came while an engine was away: they are decided soon after it is back, however long it was away. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { SluiceError } from '../../src/errors.ts'
+import type { ThrottleState } from '../../src/ports/tenants.ts'
+import type { Store } from '../../src/ports.ts'
+import { createHarness, minute, second } from '../harness.ts'
+
+const away = (code: 'STORE_UNAVAILABLE' | 'STATE_UNAVAILABLE') =>
+  Promise.reject(new SluiceError(code, 'Away.', { retryAfterMs: 1_000 }))
+
+for (const engine of ['the record', 'the server of the limits'] as const)
+  test(`a turn that came while ${engine} was away is taken within three seconds of its return`, async () => {
+    let isAway = false
+    const wrap = (store: Store): Store =>
+      Object.assign(Object.create(store) as Store, {
+        commit: (change: Parameters<Store['commit']>[0]) =>
+          isAway && engine === 'the record' ? away('STORE_UNAVAILABLE') : store.commit(change),
+      })
+    const wrapThrottle = (state: ThrottleState): ThrottleState => ({
+      ...state,
+      turn: (...asked) =>
+        isAway && engine === 'the server of the limits' ? away('STATE_UNAVAILABLE') : state.turn(...asked),
+    })
+    const harness = await createHarness({
+      wrap,
+      parts: { wrapThrottle },
+      policy: { version: 1, limits: [] },
+      config: { tenants: { default: { rate: '1/min', modules: 'unlimited' } } },
+    })
+    await harness.post()
+    const { id } = await harness.post({ recipient: 'eve' })
+    await harness.runFor(59 * second)
+    isAway = true
+    await harness.runFor(2 * minute)
+    isAway = false
+    await harness.runFor(3 * second)
+    assert.equal((await harness.notification(id)).status, 'delivered')
+    await harness.check()
+    await harness.stop()
+  })
