@@ -13,6 +13,7 @@ import type { Members } from '../ports/fleet.ts'
 import type { Clock, LimitState, Store } from '../ports.ts'
 import type { RecipientLimiter, Recipients, ReleaseRequest } from '../stages.ts'
 import { countsAsFirst, fingerprintHoldOf } from './duplicates.ts'
+import { type Holder, LeftHolds, type Step, take } from './left-holds.ts'
 import { createRests } from './rests.ts'
 import type { TenantThrottle } from './tenant-throttle/tenant-throttle.ts'
 
@@ -21,7 +22,7 @@ export interface HoldReleaserOptions {
   readonly store: Pick<Store, 'notification' | 'endedSince'>
   /** One process of a fleet releases what is left for all. */
   readonly members: Pick<Members, 'holds'>
-  readonly state: Pick<LimitState, 'fingerprintHolder' | 'releaseFingerprints'>
+  readonly state: Pick<LimitState, 'fingerprintHolder' | 'holdFingerprints' | 'releaseFingerprints'>
   readonly recipients: Recipients
   readonly policy: Policy
   readonly throttle: Pick<TenantThrottle, 'giveBack'>
@@ -40,14 +41,15 @@ export interface HoldReleaser {
   readonly releaseHolds: ReleaseHolds
   /**
    * The limiter, which takes back again in the background what it could not, because the server of the limits is away: what
-   * a try to accept had reserved would stand in the way of others for a window.
+   * a try to accept had reserved would stand in the way of others for a window. Before a recipient is decided, what is left
+   * of their holds is released.
    */
   readonly limiter: RecipientLimiter
   /**
-   * Releases the fingerprints that a try had taken, and again in the background where the server of the limits is away: what
+   * Fingerprints. One that a try had taken is released again in the background where the server of the limits is away: what
    * comes in its place, and all that wait behind that, would wait for a notification that is never accepted.
    */
-  readonly releaseFingerprints: LimitState['releaseFingerprints']
+  readonly fingerprints: Pick<LimitState, 'holdFingerprints' | 'releaseFingerprints'>
   /**
    * Releases what processes may have left that have gone, in one of those that are left. It calls back there with what has
    * ended lately, and does both once more where that rejects.
@@ -57,7 +59,6 @@ export interface HoldReleaser {
   stop(): Promise<boolean>
 }
 
-type Step = () => Promise<void>
 type Print = Parameters<LimitState['releaseFingerprints']>[0][number]
 type OnReleased = (ended: readonly Notification[]) => Promise<void>
 
@@ -84,6 +85,7 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
   const retries = new Set<Promise<void>>()
   const takenBackLater = new Set<string>()
   const printsLater = new Set<string>()
+  const left = new LeftHolds()
   const gone = new Set<string>()
   let stopped = false
   let isLeft = false
@@ -107,14 +109,6 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
     return steps
   }
 
-  /** Takes the steps in their order; one that failed is the first of those that are left. */
-  async function take(steps: Step[]): Promise<void> {
-    for (let [step] = steps; step !== undefined; [step] = steps) {
-      await step()
-      steps.shift()
-    }
-  }
-
   /** Retries until the steps are taken, one fails for a reason of its own, or the gateway stops. */
   async function retry(id: string, steps: Step[]): Promise<void> {
     for (let retryMs = retryMsMin; ; ) {
@@ -135,23 +129,27 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
     }
   }
 
-  function retryLater(id: string, steps: Step[]): Promise<void> {
+  function retryLater(holder: Holder, steps: Step[]): Promise<void> {
     if (stopped) isLeft = true
     if (stopped || retries.size >= retriesMax) return Promise.resolve()
-    const retrying = retry(id, steps).finally(() => retries.delete(retrying))
+    const forget = left.add(holder, steps)
+    const retrying = retry(holder.id, steps).finally(() => {
+      forget()
+      retries.delete(retrying)
+    })
     retries.add(retrying)
     return retrying
   }
 
   /** One that is on record by then keeps what it holds. */
   function takeBackLater(request: ReleaseRequest): void {
-    const { tenant, id } = request.notification
+    const { tenant, id, to } = request.notification
     if (takenBackLater.has(id)) return
     takenBackLater.add(id)
     const step: Step = async () => {
       if ((await store.notification(tenant, id)) === undefined) await limiter.takeBack([request])
     }
-    void retryLater(id, [step]).finally(() => takenBackLater.delete(id))
+    void retryLater({ id, tenant, recipient: to.id }, [step]).finally(() => takenBackLater.delete(id))
   }
 
   /** One that is on record by then keeps its fingerprint. While the server is away, the record is not asked. */
@@ -164,7 +162,7 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
       const recorded = await store.notification(subject.tenant, id)
       if (recorded === undefined || !countsAsFirst(recorded)) await state.releaseFingerprints([print])
     }
-    void retryLater(id, [step]).finally(() => printsLater.delete(id))
+    void retryLater({ id, ...holderOf(print) }, [step]).finally(() => printsLater.delete(id))
   }
 
   async function releaseHolds(held: Notification, ended: Notification['status']): Promise<void> {
@@ -172,7 +170,8 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
     try {
       await take(steps)
     } catch (error) {
-      if (isPassing(error)) void retryLater(held.id, steps)
+      const { id, tenant, to } = held
+      if (isPassing(error)) void retryLater({ id, tenant, recipient: to.id }, steps)
       if (!isStateAway(error)) throw error
     }
   }
@@ -180,10 +179,10 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
   /** Releases the holds of all that ended lately: what holds nothing any more stays as it is. */
   async function releaseEnded(): Promise<readonly Notification[]> {
     const ended = await store.endedSince!(clock.now() - backMs, endedMax)
-    const left = [...ended]
-    while (left.length > 0 && !stopped)
+    const open = [...ended]
+    while (open.length > 0 && !stopped)
       await Promise.all(
-        left
+        open
           .splice(0, togetherMax)
           .map((each) =>
             releaseHolds({ ...each, status: 'scheduled' }, each.status).catch((error) =>
@@ -217,15 +216,20 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
   return {
     releaseHolds,
     noteGone(names, onReleased) {
-      const left = names.filter((id) => !gone.has(id))
-      if (stopped || left.length === 0 || store.endedSince === undefined) return
-      for (const id of left) gone.add(id)
+      const others = names.filter((id) => !gone.has(id))
+      if (stopped || others.length === 0 || store.endedSince === undefined) return
+      for (const id of others) gone.add(id)
       for (const id of gone) if (gone.size > goneMax) gone.delete(id)
       const releasing = releaseOfGone(onReleased).finally(() => retries.delete(releasing))
       retries.add(releasing)
     },
     limiter: {
       ...limiter,
+      reserve: (requests) =>
+        left.before(
+          () => requests.map(({ notification: { tenant, to } }) => ({ tenant, recipient: to.id })),
+          () => limiter.reserve(requests),
+        ),
       async takeBack(requests) {
         try {
           await limiter.takeBack(requests)
@@ -235,13 +239,20 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
         }
       },
     },
-    async releaseFingerprints(prints) {
-      try {
-        await state.releaseFingerprints(prints)
-      } catch (error) {
-        if (isStateAway(error)) for (const print of prints) releasePrintLater(print)
-        throw error
-      }
+    fingerprints: {
+      holdFingerprints: (prints) =>
+        left.before(
+          () => prints.map(holderOf),
+          () => state.holdFingerprints(prints),
+        ),
+      async releaseFingerprints(prints) {
+        try {
+          await state.releaseFingerprints(prints)
+        } catch (error) {
+          if (isStateAway(error)) for (const print of prints) releasePrintLater(print)
+          throw error
+        }
+      },
     },
     async stop() {
       stopped = true
@@ -252,4 +263,5 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
   }
 }
 
+const holderOf = ({ subject: { tenant, recipient } }: Print): Omit<Holder, 'id'> => ({ tenant, recipient })
 const isPassing = (error: unknown): boolean => error instanceof SluiceError && error.retryable

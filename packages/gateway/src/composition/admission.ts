@@ -186,7 +186,7 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
   const gate = createGate({
     store,
     ledger: { ...ledger, commit },
-    state: { ...state, releaseFingerprints: holdReleaser.releaseFingerprints },
+    state: { ...state, ...holdReleaser.fingerprints },
     limiter: holdReleaser.limiter,
     recipients,
     policy,

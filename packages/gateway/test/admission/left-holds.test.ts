@@ -1,4 +1,4 @@
-/** A try to accept that the server of the limits leaves in the middle: its fingerprint is nobody's, and nobody waits for it. */
+/** A try to accept that the server of the limits leaves in the middle: what it had taken stands in nobody's way. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SluiceError } from '../../src/errors.ts'
@@ -7,18 +7,21 @@ import { createHarness, second } from '../harness.ts'
 
 type Method = (...args: unknown[]) => unknown
 
-/** Limits in a server that goes away behind the next fingerprint that is taken, and answers again at the end of that. */
-function leaving() {
+/** Limits in a server that goes away behind the next call of `last`, whose answer may be lost, and comes back. */
+function leaving(last: 'holdFingerprints' | 'reserve', isLost: boolean) {
   let isAway = false
   let leaves = false
   const isHeldHere = new Set(['pause', 'resume', 'queueBehind', 'close', 'renew'])
+  const away = () => new SluiceError('STATE_UNAVAILABLE', 'Away.', { retryAfterMs: 1_000 })
   const guarded =
     (name: string, method: Method): Method =>
-    (...args) => {
-      if (isAway && !isHeldHere.has(name))
-        return Promise.reject(new SluiceError('STATE_UNAVAILABLE', 'Away.', { retryAfterMs: 1_000 }))
-      if (leaves && name === 'holdFingerprints') isAway = true
-      return method(...args)
+    async (...args) => {
+      if (isAway && !isHeldHere.has(name)) throw away()
+      const isLast = leaves && name === last
+      if (isLast) isAway = true
+      const answer = await method(...args)
+      if (isLast && isLost) throw away()
+      return answer
     }
   const wrapState = (state: LimitState): LimitState => {
     const methods = Object.entries(state).map(([name, method]) => [
@@ -32,7 +35,6 @@ function leaving() {
     leave() {
       leaves = true
     },
-    isAway: () => isAway,
     answer() {
       leaves = false
       isAway = false
@@ -41,7 +43,7 @@ function leaving() {
 }
 
 test('what was accepted while Redis was away leaves soon after, and so does what came behind it', async () => {
-  const { wrapState, leave, isAway, answer } = leaving()
+  const { wrapState, leave, answer } = leaving('holdFingerprints', false)
   const harness = await createHarness({
     policy: {
       version: 1,
@@ -52,12 +54,11 @@ test('what was accepted while Redis was away leaves soon after, and so does what
   })
   leave()
   const first = await harness.post()
-  assert.ok(isAway())
   assert.equal(first.undecided, true)
   await harness.runFor(second)
   answer()
   const next = await harness.post({ recipient: 'eve' })
-  await harness.runFor(3 * second)
+  await harness.runFor(second)
   assert.deepEqual(
     harness.sent().map(({ id }) => id),
     [first.id, next.id],
@@ -65,3 +66,21 @@ test('what was accepted while Redis was away leaves soon after, and so does what
   await harness.check()
   await harness.stop()
 })
+
+for (const over of ['drop', 'delay'])
+  test(`the place of a try that was not accepted does not ${over} the notification that came in its stead`, async () => {
+    const { wrapState, leave, answer } = leaving('reserve', true)
+    const harness = await createHarness({
+      policy: { version: 1, limits: [{ name: 'one', for: 'any', max: ['1/h'], over }] },
+      parts: { wrapState },
+    })
+    leave()
+    const { id, undecided } = await harness.post()
+    assert.equal(undecided, true)
+    await harness.runFor(second)
+    answer()
+    await harness.runFor(300)
+    assert.equal((await harness.notification(id)).status, 'delivered')
+    await harness.check()
+    await harness.stop()
+  })
