@@ -80,8 +80,8 @@ const [noInstant, anyInstant] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFIN
  * Where more wait for one subject, newcomers are booked behind all of them after that, and close up when the pass is over.
  */
 const pausedMax = 2 * sliceMax
-/** Until the record is asked again that could not be read, ms; for a subject twice as long with each failure. */
-const [againMs, againMsMax] = [1_000, 60_000]
+/** Until a subject is settled again, ms: twice as long with each failure, and no longer than the second while an engine is away. */
+const [againMs, awayMsMax, againMsMax] = [1_000, 2_000, 60_000]
 /** Slots of commits under way that are remembered: more than a process has at once. */
 const unrecordedMax = 10_000
 
@@ -147,7 +147,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     } catch (error) {
       leave(subject, turn)
       onError('let those who wait move up', error)
-      retryLater(subject)
+      retryLater(subject, error)
     } finally {
       if (turn.isPaused) await state.resume([subject])
       turn.end()
@@ -159,12 +159,12 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
   }
 
   /** Tries again after a failure. Until then newcomers stay behind all who waited when the pass began. */
-  function retryLater(subject: Subject): void {
+  function retryLater(subject: Subject, error: unknown): void {
     isCutShort ||= stopped
     if (stopped) return
     const count = failures.get(subject.key) ?? 0
     failures.set(subject.key, count + 1)
-    const retryMs = Math.min(againMsMax, againMs * 2 ** Math.min(count, 30))
+    const retryMs = Math.min(concernsAll(error) ? awayMsMax : againMsMax, againMs * 2 ** Math.min(count, 30))
     void rest(retryMs).then(async () => {
       if (stopped) isCutShort = true
       else await state.pause([subject]).then(() => settle(subject))

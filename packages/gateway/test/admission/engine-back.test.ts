@@ -39,3 +39,28 @@ for (const engine of ['the record', 'the server of the limits'] as const)
     await harness.check()
     await harness.stop()
   })
+
+test('those who wait move up within three seconds of the return of the record, however long it was away', async () => {
+  let isAway = false
+  const wrap = (store: Store): Store =>
+    Object.assign(Object.create(store) as Store, {
+      notification: (...asked: Parameters<Store['notification']>) =>
+        isAway ? away('STORE_UNAVAILABLE') : store.notification(...asked),
+      async commit(change: Parameters<Store['commit']>[0]) {
+        const result = await store.commit(change)
+        isAway ||= change.moves?.[0]?.after.status === 'cancelled'
+        return result
+      },
+    })
+  const harness = await createHarness({
+    wrap,
+    policy: { version: 1, limits: [{ name: 'one', for: 'any', max: ['1/h'], over: 'delay' }] },
+  })
+  const [, waiting, behind] = [await harness.post(), await harness.post(), await harness.post()]
+  await harness.done(harness.gateway.gate.cancel('default', waiting.id))
+  await harness.runFor(130 * second)
+  isAway = false
+  await harness.runFor(3 * second)
+  assert.equal((await harness.notification(behind.id)).dueAt, waiting.dueAt)
+  await harness.stop()
+})
