@@ -6,5 +6,5 @@ import type { Ledger } from '../stages.ts'
 export function isNews(claimed: Notification, ledger: Pick<Ledger, 'live'>): boolean {
   const live = ledger.live(claimed.id)
   if (live === undefined) return true
-  return live.status === 'scheduled' && revisionOf(live.notification) < revisionOf(claimed)
+  return live.status !== 'sending' && revisionOf(live.notification) < revisionOf(claimed)
 }

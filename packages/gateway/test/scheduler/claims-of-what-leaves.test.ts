@@ -52,3 +52,25 @@ test('a claim replaces the copy of a notification that another gateway has moved
   assert.equal(released?.at, start + 1_000, 'it is released at the earlier instant')
   await harness.stop()
 })
+
+test('a claim replaces the copy in the queue of a notification that another gateway has put off', async () => {
+  const record = createMemoryRecord(250)
+  const other = record.open('other')
+  const pool = { provider: 'sandbox', accounts: [{ id: 'a', rate: '1/min' }] }
+  const harness = await createHarness({
+    parts: { store: record.open('own') },
+    config: { pools: { email: pool, websocket: pool } },
+    policy: { version: 1, limits: [] },
+  })
+  await harness.post({ recipient: 'first' })
+  const { id } = await harness.post({ recipient: 'ada' })
+  await harness.runFor(10 * second)
+  // As where it is quiet for its recipient from now on: until then it waits for the account.
+  const before = (await other.notification('default', id))!
+  const event = { at: harness.clock.now(), status: 'scheduled' as const }
+  const move = advance(before, [event], { dueAt: harness.start + 40 * second })
+  assert.deepEqual(await other.commit({ moves: [move] }), { applied: true })
+  await harness.runUntil(harness.start + 61 * second)
+  assert.equal((await harness.notification(id)).status, 'delivered')
+  await harness.stop()
+})

@@ -7,6 +7,7 @@ import type { Notification } from '../../model.ts'
 import type { LeftToBroker, OutgoingDelivery } from '../../ports/outgoing.ts'
 import type { Clock } from '../../ports.ts'
 import type { Ledger } from '../../stages.ts'
+import { isNews } from '../is-news.ts'
 import type { Publisher } from './publisher.ts'
 
 export interface TakerOptions {
@@ -180,7 +181,7 @@ export class Taker {
       try {
         const found = await left.take(asked.map(({ message }) => message))
         const moved = new Set(asked.filter(({ hasMoved }) => hasMoved()).map(({ message }) => message.id))
-        const fresh = found.filter(({ id }) => !moved.has(id) && ledger.live(id) === undefined)
+        const fresh = found.filter((each) => !moved.has(each.id) && isNews(each, ledger))
         this.counts.superfluous += asked.length - fresh.length
         for (const each of fresh) this.#note(each)
         keep(fresh)

@@ -3,12 +3,12 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { epoch, someNotification } from '../../../src/conformance/store/sample.ts'
-import type { Notification } from '../../../src/model.ts'
+import { advance, type Notification } from '../../../src/model.ts'
 import { outgoingVersion } from '../../../src/ports/outgoing.ts'
 import { Taker } from '../../../src/scheduler/outgoing/taker.ts'
 
 /** A process with one notification in memory; returns the ids that the record was asked for, and of acknowledged messages. */
-async function take(notification: Notification, from: string) {
+async function take(notification: Notification, from: string, inMemory = notification) {
   const asked: string[] = []
   const acknowledged: string[] = []
   const kept: string[] = []
@@ -19,7 +19,11 @@ async function take(notification: Notification, from: string) {
         return [notification]
       },
     },
-    ledger: { live: () => notification, watch: () => () => false, subscribe: () => () => {} } as never,
+    ledger: {
+      live: () => ({ notification: inMemory, status: 'queued' }),
+      watch: () => () => false,
+      subscribe: () => () => {},
+    } as never,
     clock: { now: () => epoch, at: () => () => {} },
     publisher: { takeBack: () => undefined },
     member: '1',
@@ -46,4 +50,11 @@ test('a message of this process for what is in memory here is removed without a 
   const notification = someNotification()
   const { asked, acknowledged } = await take(notification, '1')
   assert.deepEqual([asked, acknowledged], [[], [notification.id]])
+})
+
+test('a message takes the newer version of what is in memory here as another process has replaced it', async () => {
+  const before = someNotification()
+  const { after } = advance(before, [{ at: epoch, status: 'scheduled' }])
+  const { acknowledged, kept } = await take(after, '2', before)
+  assert.deepEqual([acknowledged, kept], [[after.id], [after.id]])
 })
