@@ -151,6 +151,20 @@ export function questions(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await of({}), [b, c, d])
   })
 
+  test('names the field of a cursor that no page of the list has answered', async (store) => {
+    const dead = [someNotification(), someNotification()]
+    await must(store, { accept: dead })
+    await must(store, {
+      moves: dead.map((before) => advance(before, [{ at: epoch, status: 'dead', reason: 'shed' }])),
+    })
+    const message = 'must be the nextCursor of an earlier answer'
+    const names = { code: 'INVALID_REQUEST', errors: [{ path: '/cursor', message }] }
+    for (const cursor of ['abc', 'a\0b', '0'.repeat(26)]) {
+      await assert.rejects(async () => store.list({ tenant: 'acme', limit: 1, cursor }), names)
+      await assert.rejects(async () => store.deadLetters({ limit: 1, cursor }), names)
+    }
+  })
+
   test('finds the waiting notifications of a recipient', async (store) => {
     const waiting = (['scheduled', 'digesting', 'queued'] as const).map((status) =>
       someNotification({ status }),

@@ -1,7 +1,7 @@
 /** Helpers of the in-memory store: row order, versions, and pages. */
-import { SluiceError } from '../../errors.ts'
 import { isLegalPath, type Notification, revisionOf } from '../../model.ts'
 import type { Change, DeadLetterQuery, GivenRights, ListQuery, Page, ScanQuery, Store } from '../../ports.ts'
+import { cursorRefusal } from '../cursor-refusal.ts'
 import { waits } from './memory-admissions.ts'
 
 export const byId = (a: Notification, b: Notification): number => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
@@ -37,8 +37,7 @@ export function page(
   limit: number,
 ): Page<Notification> {
   const from = cursor === undefined ? 0 : rows.findIndex((row) => row.id === cursor) + 1
-  if (from === 0 && cursor !== undefined)
-    throw new SluiceError('INVALID_REQUEST', 'The cursor is not one of this list.')
+  if (from === 0 && cursor !== undefined) throw cursorRefusal()
   const items = rows.slice(from, from + limit)
   return { items, nextCursor: from + limit < rows.length ? items.at(-1)!.id : null }
 }

@@ -1,10 +1,10 @@
 /** Lists, scans and lookups of notifications. A page examines a bounded number of rows and may end early. */
 import { createHash } from 'node:crypto'
-import { SluiceError } from '../../errors.ts'
 import type { Digest, Notification } from '../../model.ts'
 import { isFinal } from '../../model.ts'
 import type { DeadLetterQuery, ListQuery, Page, ScanQuery } from '../../ports.ts'
 import type { FindWritten } from '../commit-lookup.ts'
+import { cursorRefusal } from '../cursor-refusal.ts'
 import { isListed } from '../memory/memory-rows.ts'
 import { statusCodes } from '../status-codes.ts'
 import { type ReadRow, type WholeRow, wholeOf } from './codec.ts'
@@ -28,7 +28,10 @@ function cursorOf({ tenant, order }: Ordered, { at, id }: Position): string {
   return Buffer.from(JSON.stringify([at, id, tagOf({ tenant, order }, at, id)])).toString('base64url')
 }
 
-type Ordered = { readonly tenant: string; readonly order?: ListQuery['order'] | undefined }
+type Ordered = { readonly tenant: string; readonly order?: ListQuery['order'] | 'dead letters' | undefined }
+
+/** The list of operators over all tenants; a cursor of it is valid for a list of one of them, too. */
+const deadLetterList: Ordered = { tenant: '', order: 'dead letters' }
 
 const tagOf = ({ tenant, order }: Ordered, at: number, id: string): string =>
   createHash('sha256')
@@ -42,7 +45,7 @@ function readCursor(of: Ordered, text: string): Position {
     const [at, id, tag] = JSON.parse(Buffer.from(text, 'base64url').toString()) as [number, string, string]
     if (tag === tagOf(of, at, id) && cursorOf(of, { at, id }) === text) return { at, id }
   } catch {}
-  throw new SluiceError('INVALID_REQUEST', 'The cursor is not one of this list.')
+  throw cursorRefusal()
 }
 
 /** Rows that a scan of those that wait examines at most, where it selects few: some 20 ms of the server. */
@@ -210,8 +213,7 @@ export function createLists(db: Db, member: string, read: ReadRow): Lists {
       return { items, nextCursor: end === undefined ? null : cursorOf(query, end) }
     },
 
-    async deadLetters({ tenant, channel, cause, causes, priority, ids, cursor = '', limit }) {
-      if (!isText(cursor)) return { items: [], nextCursor: null }
+    async deadLetters({ tenant, channel, cause, causes, priority, ids, cursor, limit }) {
       const wanted = cause === undefined ? causes : (causes?.filter((each) => each === cause) ?? [cause])
       const rows = await db.query<WholeRow>(
         `SELECT w.* FROM (SELECT id FROM live WHERE kind >= 10 AND id > $1
@@ -220,7 +222,7 @@ export function createLists(db: Db, member: string, read: ReadRow): Lists {
             AND ($6::text[] IS NULL OR id = ANY($6)) ORDER BY id LIMIT $7) d
           JOIN whole w USING (id) ORDER BY id`,
         [
-          cursor,
+          cursor === undefined ? '' : readCursor(deadLetterList, cursor).id,
           tenant ?? null,
           channel ?? null,
           wanted ?? null,
@@ -229,7 +231,7 @@ export function createLists(db: Db, member: string, read: ReadRow): Lists {
           limit + 1,
         ],
       )
-      return pageOf(rows, limit, ({ id }) => id)
+      return pageOf(rows, limit, ({ id }) => cursorOf(deadLetterList, { at: 0, id }))
     },
 
     async scan({ statuses, channels, notPolicy, cursor = '', limit }) {

@@ -5,7 +5,7 @@
  */
 import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto'
 import type { DatabaseSync } from 'node:sqlite'
-import { SluiceError } from '../../../errors.ts'
+import { cursorRefusal } from '../../cursor-refusal.ts'
 
 export interface Cursors {
   /** Encrypts a place. `scope` is the list's tenant; empty for a list over all tenants. */
@@ -64,9 +64,7 @@ export function createCursors(db: DatabaseSync): Cursors {
       const numbers = decrypt(bytes, scope)?.split('.').map(Number)
       // Encoding it again must give the same text: Node's decoder ignores a surplus character.
       if (numbers?.length !== parts || bytes.toString('base64url') !== cursor) {
-        throw new SluiceError('INVALID_REQUEST', 'The cursor is not one that this list has answered.', {
-          errors: [{ path: '/cursor', message: 'must be the nextCursor of an earlier answer' }],
-        })
+        throw cursorRefusal()
       }
       return numbers
     },
