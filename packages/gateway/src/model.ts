@@ -224,10 +224,7 @@ export interface Notification {
   /** The data that it carries itself; with `shared` only the overriding part. */
   readonly data?: JsonObject
   readonly content?: Content
-  /**
-   * The size of content and data as JSON. Absent where it carries neither, and in records from before sizes were
-   * kept.
-   */
+  /** The size of content and data as JSON. Absent where it carries neither, and in records of earlier versions. */
   readonly bytes?: number
   /** A reference to its content where that is kept apart: see content.ts. */
   readonly shared?: ContentRef
@@ -265,6 +262,8 @@ export interface Notification {
   readonly turnedAt?: number
   /** The instant at which it was last handed to a provider, epoch ms. */
   readonly firedAt?: number
+  /** The instant since which another process may be sending it, epoch ms. It is told by a reading, and is on no record. */
+  readonly begunAt?: number
   /**
    * Instants at which it may have been sent without confirmation: calls that were never answered, and crashes that
    * found it unsettled after its reserved instant. Each counts. Epoch ms, ascending.

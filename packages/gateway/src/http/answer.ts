@@ -53,12 +53,22 @@ export function acceptedResult(recipient: string, notification: Notification) {
   return { recipient, ...accepted, sendAt }
 }
 
-/** Adds the state in memory to the recorded one: queued, or with a provider. */
+/**
+ * Adds the state in memory to the recorded one: queued, or with a provider, at this process or at another one. The last
+ * event of the timeline has the state that is shown. A notification whose right to send is given, and whose limits are
+ * being asked, is still queued.
+ */
 export function shown(recorded: Notification, ledger: Pick<Ledger, 'live'>): Notification {
-  if (isFinal(recorded.status)) return recorded
+  const { status, timeline, begunAt } = recorded
+  if (isFinal(status)) return recorded
   const live = ledger.live(recorded.id)
-  if (live === undefined || live.status === recorded.status) return recorded
-  return { ...recorded, status: live.status, timeline: [...recorded.timeline, ...live.events] }
+  if (live !== undefined && live.status !== status) {
+    const events = [...timeline, ...live.events]
+    const isAsked = live.status === 'sending' && events.at(-1)?.status === 'queued'
+    return { ...recorded, status: isAsked ? 'queued' : live.status, timeline: events }
+  }
+  if (status !== 'sending' || begunAt === undefined) return recorded
+  return { ...recorded, timeline: [...timeline, { at: begunAt, status }] }
 }
 
 /** True where a caller may see a job: one of its own module, or any for operators. */

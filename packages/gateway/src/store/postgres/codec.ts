@@ -70,7 +70,7 @@ export const readRowsFor =
   (row) => {
     const notification = notificationOf(row)
     return row.begun_at !== null && row.owner !== member
-      ? { ...notification, status: 'sending' }
+      ? { ...notification, status: 'sending', begunAt: row.begun_at }
       : notification
   }
 

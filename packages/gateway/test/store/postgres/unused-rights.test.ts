@@ -27,8 +27,11 @@ describe('rights to send on PostgreSQL', needs('postgres'), () => {
     await a.endRights([...held, { ...others, right: epoch }])
     const shown = await Promise.all([waits, again].map(({ id }) => b.notification('acme', id)))
     assert.deepEqual(
-      shown.map((each) => each?.status),
-      ['queued', 'sending'],
+      shown.map((each) => [each?.status, each?.begunAt]),
+      [
+        ['queued', undefined],
+        ['sending', epoch + 1_000],
+      ],
     )
     assert.equal((await a.notification('acme', others.id))?.status, 'sending')
     const cancelled = advance(waits, [{ at: epoch + 1_000, status: 'cancelled' }])
