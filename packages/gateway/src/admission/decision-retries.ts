@@ -10,8 +10,12 @@ export interface DecisionRetries {
 
 export const retryMsMin = 500
 const retryMsMax = 60_000
-/** While the record or the limits are away nothing can be decided, and all of it is to be soon after they are back, ms. */
+/**
+ * While the record or the limits are away nothing can be decided, and all of it is to be soon after they are back, ms. Where
+ * thousands wait, so many are tried again in a millisecond at most, for each try costs the gateway something.
+ */
 const awayMsMax = 2_000
+const triesPerMs = 1
 /** Notifications whose failures are remembered; beyond this number all counts start at zero again. */
 const failuresMax = 10_000
 
@@ -24,7 +28,8 @@ export function createDecisionRetries(): DecisionRetries {
       const count = failures.get(id) ?? 0
       if (failures.size >= failuresMax) failures.clear()
       failures.set(id, count + 1)
-      const max = error !== undefined && concernsAll(error) ? awayMsMax : retryMsMax
+      const awayMs = Math.max(awayMsMax, failures.size / triesPerMs)
+      const max = error !== undefined && concernsAll(error) ? awayMs : retryMsMax
       return Math.min(max, retryMsMin * 2 ** Math.min(count, 30))
     },
     decided: (id) => void failures.delete(id),

@@ -80,7 +80,7 @@ const [noInstant, anyInstant] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFIN
  * Where more wait for one subject, newcomers are booked behind all of them after that, and close up when the pass is over.
  */
 const pausedMax = 2 * sliceMax
-/** Until a subject is settled again, ms: twice as long with each failure, and no longer than the second while an engine is away. */
+/** Until a subject is settled again, ms: twice as long with each failure; while an engine is away the second, or 1 ms a subject. */
 const [againMs, awayMsMax, againMsMax] = [1_000, 2_000, 60_000]
 /** Slots of commits under way that are remembered: more than a process has at once. */
 const unrecordedMax = 10_000
@@ -164,8 +164,8 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     if (stopped) return
     const count = failures.get(subject.key) ?? 0
     failures.set(subject.key, count + 1)
-    const retryMs = Math.min(concernsAll(error) ? awayMsMax : againMsMax, againMs * 2 ** Math.min(count, 30))
-    void rest(retryMs).then(async () => {
+    const max = concernsAll(error) ? Math.max(awayMsMax, failures.size) : againMsMax
+    void rest(Math.min(max, againMs * 2 ** Math.min(count, 30))).then(async () => {
       if (stopped) isCutShort = true
       else await state.pause([subject]).then(() => settle(subject))
     })
