@@ -28,13 +28,15 @@ export const problemUri = (code: ErrorCode): string =>
 export function problemBody(error: SluiceError, members: ProblemMembers = {}): string {
   const { code, message } = error
   const row = errors[code]
+  // A request that could not be read has no field to name: the fault is that of the whole.
+  const faults = error.errors ?? (code === 'INVALID_REQUEST' ? [{ path: '', message }] : undefined)
   return JSON.stringify({
     type: problemUri(code),
     title: row.title,
     status: row.status,
     detail: message,
     code,
-    errors: error.errors?.map(({ path, message }) => ({ path, message })),
+    errors: faults?.map(({ path, message }) => ({ path, message })),
     ...members,
   })
 }
