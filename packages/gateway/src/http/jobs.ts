@@ -45,7 +45,7 @@ export function createJobs(options: JobsOptions): BackgroundJobs {
   const runner = createJobRunner({ gate, store, ledger, contents, members, clock, onError })
 
   const waits = ({ id, status }: Pick<Notification, 'id' | 'status'>): boolean =>
-    !isFinal(status) && ledger.live(id)?.status !== 'sending'
+    !isFinal(status) && (ledger.live(id)?.status ?? status) !== 'sending'
 
   /** Ends the job: no further notification of it is accepted. */
   async function endRunning(tenant: string, id: string): Promise<Job> {

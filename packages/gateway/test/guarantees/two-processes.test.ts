@@ -6,6 +6,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createRecipientEditor } from '../../src/http/recipient-editor.ts'
 import { type Harness, minute, second } from '../harness.ts'
+import { codeOf, open, stateOf, workFor } from '../http/job-harness.ts'
 import { during, rightMs, twoProcesses } from './two-processes.ts'
 
 const tenant = 'default'
@@ -147,6 +148,20 @@ test('a notification that a dead process may have sent counts in the limits of t
   assert.equal(usage?.used, 3, 'the first, the one that may have left, and its repetition')
   const late = await b.post({ recipient: 'ada' })
   assert.notEqual(late.status, 'queued')
+  await b.stop()
+})
+
+test('a batch in the background whose last notifications another process is sending cannot be cancelled', async () => {
+  const { clock, calls, a, b } = await twoProcesses({ hangs: true })
+  const job = await open(a, workFor(2))
+  await clock.runUntil(clock.now() + 2 * second)
+  assert.deepEqual(
+    calls.map(({ by }) => by),
+    ['a', 'a'],
+  )
+  assert.deepEqual((await stateOf(b, job)).counts, { sending: 2 })
+  assert.equal(await codeOf(during(b, b.gateway.jobs.cancel(job))), 'NOT_CANCELLABLE')
+  assert.equal((await stateOf(b, job)).status, 'done')
   await b.stop()
 })
 

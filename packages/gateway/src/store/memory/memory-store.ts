@@ -359,7 +359,7 @@ export class MemoryStore implements Store {
 
   async jobMembers({ tenant, id }: Pick<Job, 'tenant' | 'id'>): Promise<readonly Notification[]> {
     const members = this.#jobs.membersOf(id).map((member) => this.#find({ tenant, id: member }))
-    return members.filter((row) => row !== undefined)
+    return members.filter((row) => row !== undefined).map(this.#shown)
   }
 
   readonly accounts = async () => this.#accounts.all()

@@ -1,7 +1,7 @@
 /** Questions about background batches. */
 import type { Job } from '../../model.ts'
 import type { JobWork, Store } from '../../ports.ts'
-import { statusOf } from '../status-codes.ts'
+import { statusCodes, statusOf } from '../status-codes.ts'
 import type { Db } from './connection.ts'
 import { isText } from './lists.ts'
 
@@ -34,10 +34,10 @@ export function createJobReads(db: Db): Pick<Store, 'job' | 'jobWork' | 'running
     },
     async jobMembers({ tenant, id }) {
       const rows = await db.query<{ id: string; status: number }>(
-        `SELECT n.id, coalesce(l.status, o.status) AS status FROM notification n
-          LEFT JOIN live l USING (id) LEFT JOIN outcome o USING (id)
+        `SELECT n.id, CASE WHEN l.begun_at IS NULL THEN coalesce(l.status, o.status) ELSE $3 END AS status
+          FROM notification n LEFT JOIN live l USING (id) LEFT JOIN outcome o USING (id)
           WHERE n.job = $1 AND n.tenant = $2 ORDER BY n.seq`,
-        [id, tenant],
+        [id, tenant, statusCodes.sending],
       )
       return rows.map((row) => ({ id: row.id, status: statusOf(row.status) }))
     },

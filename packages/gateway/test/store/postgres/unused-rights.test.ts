@@ -15,7 +15,7 @@ describe('rights to send on PostgreSQL', needs('postgres'), () => {
     const clock = stillClock(epoch)
     const [a, b] = [await openAt(url, clock, '1'), await openAt(url, clock, '2')]
     t.after(() => Promise.all([a.close(), b.close()]))
-    const [waits, again, others] = [someNotification(), someNotification(), someNotification()]
+    const [waits, again, others] = [someNotification(), someNotification({ job: 'j' }), someNotification()]
     await a.commit({ accept: [waits, again, others] })
     await a.begin([{ notification: waits }, { notification: again }])
     await b.begin([{ notification: others }])
@@ -33,6 +33,8 @@ describe('rights to send on PostgreSQL', needs('postgres'), () => {
         ['sending', epoch + 1_000],
       ],
     )
+    const members = await b.jobMembers({ tenant: 'acme', id: 'j' })
+    assert.deepEqual(members, [{ id: again.id, status: 'sending' }], 'also among those of its job')
     assert.equal((await a.notification('acme', others.id))?.status, 'sending')
     const cancelled = advance(waits, [{ at: epoch + 1_000, status: 'cancelled' }])
     assert.deepEqual(await b.commit({ moves: [cancelled] }), { applied: true })
