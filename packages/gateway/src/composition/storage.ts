@@ -15,7 +15,7 @@ import { createRecordedBacklog } from '../ledger/recorded-backlog.ts'
 import { createFullTenants, type FullTenants } from '../observability/full-tenants.ts'
 import type { Store } from '../ports.ts'
 import type { Contents, Ledger } from '../stages.ts'
-import { createSqliteStore, type DamagedRow } from '../store/sqlite/sqlite.ts'
+import { createSqliteStore, type DamagedRow, refuseFolder } from '../store/sqlite/sqlite.ts'
 import { version } from '../version.ts'
 import { createLogWriter, isLogged } from './delivery-log.ts'
 import type { ServedLimits } from './fleet-parts.ts'
@@ -51,8 +51,11 @@ export interface Storage {
  * Looks at the server of the store without changing anything, and describes it; undefined for a file.
  * @throws SluiceError INVALID_CONFIG where a start would end with it
  */
-export async function lookAtStore({ postgres }: StoreConfig): Promise<string | undefined> {
-  if (postgres === undefined) return undefined
+export async function lookAtStore({ path, postgres }: StoreConfig): Promise<string | undefined> {
+  if (postgres === undefined) {
+    refuseFolder(path)
+    return undefined
+  }
   const { lookAt } = await import('../store/postgres/look.ts')
   return lookAt(postgres)
 }

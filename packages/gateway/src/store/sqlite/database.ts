@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { makeFolder, makePrivate, makePrivateFile } from '../../adapters/folder.ts'
 import { SluiceError } from '../../errors.ts'
@@ -150,8 +150,22 @@ export function connect({ path, cacheMib = 32, sizeMaxMib }: DatabaseOptions): D
   }
 }
 
+/**
+ * Refuses the path of a folder before anything is done with it: its rights would become those of a private file.
+ * @throws SluiceError INVALID_CONFIG
+ */
+export function refuseFolder(path: string): void {
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) return
+  throw new SluiceError(
+    'INVALID_CONFIG',
+    `The store ${path} is a folder. Name a file in it: sqlite:${join(path, 'sluice.db')}.`,
+    { errors: [{ path: 'store', message: `${path} is a folder` }] },
+  )
+}
+
 /** Opens a read-only connection, beside the one that writes. */
 export function connectReader(path: string, cacheMib: number): DatabaseSync {
+  refuseFolder(path)
   const db = new DatabaseSync(path, { readOnly: true })
   db.exec(`PRAGMA cache_size = ${-cacheMib * 1024}; PRAGMA temp_store = MEMORY; PRAGMA busy_timeout = 100;`)
   return db
@@ -222,6 +236,7 @@ function tune(db: DatabaseSync, path: string, cacheMib: number): void {
  * releases it, and the store itself stays open to readers such as `sqlite3` and backups.
  */
 function lock(path: string): () => void {
+  refuseFolder(path)
   const file = `${path}-lock`
   try {
     makeFolder(dirname(path))
