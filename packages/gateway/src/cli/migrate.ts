@@ -40,12 +40,13 @@ export async function run(read: Arguments, io: Io): Promise<number> {
     io.out(`The store ${store.path} is a file: each start completes it, and there is nothing to do here.`)
     return exitCodes.ok
   }
-  const { server, schema, applied, known, grants } = work
+  const { server, schema, applied, known, grants, owner } = work
   io.out(
     [
       `${server}, schema "${schema}", ${known - (isDryRun ? applied.length : 0)} of ${known} steps`,
       ...applied.map((name) => `${isDryRun ? 'to do' : 'done'}: ${name}`),
       ...grants.map((statement) => `${isDryRun ? 'to do' : 'done'}: ${statement};`),
+      ...(owner === undefined ? [] : [`The role "${owner}" owns the schema, and has every right.`]),
       ...(isDryRun
         ? ['Nothing was changed.']
         : applied.length === 0 && grants.length === 0

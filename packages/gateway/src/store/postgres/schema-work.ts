@@ -4,7 +4,7 @@
  */
 import { SluiceError } from '../../errors.ts'
 import type { PostgresAddress } from './address.ts'
-import { type Connection, connect } from './connection.ts'
+import { type Connection, connect, type Db } from './connection.ts'
 import { grantsFor, inspect, migrate } from './migrate.ts'
 import { mayNotMigrate, startFault } from './postgres-errors.ts'
 import { checkSessions } from './sessions.ts'
@@ -25,6 +25,8 @@ export interface SchemaWork {
   readonly known: number
   /** The statements that were carried out for the role, or would be. */
   readonly grants: readonly string[]
+  /** The role that was to get rights, where it owns the schema and has all of them. */
+  readonly owner: string | undefined
 }
 
 /** @throws SluiceError INVALID_CONFIG where the server does not serve, or the user may not */
@@ -40,21 +42,33 @@ export async function workOnSchema(
     const { version, schemaVersion, missing, known, owner, mayMigrate } = await inspect(connection, address)
     if (missing.length > 0 && !mayMigrate)
       throw mayNotMigrate(address, { owner, steps: schemaVersion, all: known })
-    const grants = role === undefined ? [] : grantsFor(address, role)
-    if (role !== undefined) {
-      const [found] = await connection.query('SELECT FROM pg_roles WHERE rolname = $1', [role])
-      if (found === undefined)
-        throw new SluiceError(
-          'INVALID_CONFIG',
-          `There is no role "${role}" at ${address.shown}. Create it: createuser --pwprompt ${role}.`,
-        )
-    }
+    const owns = role === undefined ? undefined : await isOwner(connection, address, role)
+    // The statements take the right from a role to say how far the schema is: its owner could not complete it any more.
+    const grants = role === undefined || owns === true ? [] : grantsFor(address, role)
     const applied = isDryRun ? missing : await migrate(connection, address)
     if (!isDryRun) for (const statement of grants) await connection.query(statement)
-    return { server: `PostgreSQL ${version}`, schema, applied, known, grants }
+    return { server: `PostgreSQL ${version}`, schema, applied, known, grants, owner: owns ? role : undefined }
   } catch (error) {
     throw startFault(error, address)
   } finally {
     await connection?.close()
   }
+}
+
+/**
+ * True where a role owns the schema, or will own the one that is created.
+ * @throws SluiceError INVALID_CONFIG where there is no such role
+ */
+async function isOwner(db: Db, { shown, schema }: PostgresAddress, role: string): Promise<boolean> {
+  const [found] = await db.query<{ owns: boolean }>(
+    `SELECT rolname = coalesce((SELECT pg_get_userbyid(relowner) FROM pg_class
+        WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $2) AND relname = 'migration'), current_user) AS owns
+      FROM pg_roles WHERE rolname = $1`,
+    [role, schema],
+  )
+  if (found !== undefined) return found.owns
+  throw new SluiceError(
+    'INVALID_CONFIG',
+    `There is no role "${role}" at ${shown}. Create it: createuser --pwprompt ${role}.`,
+  )
 }

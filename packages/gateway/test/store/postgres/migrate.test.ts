@@ -118,6 +118,30 @@ describe('the schema on PostgreSQL', needs('postgres'), () => {
     }
   })
 
+  test('an owner who grants the rights to itself keeps the right to complete the schema', async (t) => {
+    const owner = `owns_${process.pid}`
+    await asAdministrator(`CREATE ROLE ${owner} LOGIN`)
+    const url = schemaUrl('owned')
+    const schema = new URL(url).searchParams.get('schema')!
+    await asAdministrator(`CREATE SCHEMA ${schema} AUTHORIZATION ${owner}`)
+    t.after(() => asAdministrator(`DROP OWNED BY ${owner}; DROP ROLE ${owner}`))
+    const asOwner = new URL(url)
+    asOwner.username = owner
+    for (const args of [
+      ['migrate', '--grant', owner, '--dry-run'],
+      ['migrate', '--grant', owner],
+    ]) {
+      const { status, out, err } = sluice(args, { SLUICE_STORE: asOwner.href })
+      assert.equal(status, 0, err)
+      assert.match(out, new RegExp(`The role "${owner}" owns the schema, and has every right\\.`))
+      assert.doesNotMatch(out, /GRANT|REVOKE/)
+    }
+    // As a later version would: it notes the step that it has added.
+    const connection = await connect(addressOf(asOwner.href))
+    t.after(() => connection.close())
+    await connection.query('INSERT INTO migration VALUES (9999)')
+  })
+
   test('check names a view, a sequence or a function on which a right is missing', async () => {
     const url = schemaUrl('kinds')
     assert.equal(sluice(['migrate', '--grant', role], { SLUICE_STORE: url }).status, 0)
