@@ -42,6 +42,8 @@ export class Source {
   readonly cwd: string
   readonly #yaml: YamlFile
   readonly #overrides: readonly Override[]
+  /** Fields whose value was read from a file, and the field that names it. */
+  readonly #filed = new Map<string, Path>()
 
   constructor(options: LoadOptions) {
     this.file = fileOf(options)
@@ -72,6 +74,8 @@ export class Source {
 
   /** Notes a problem of a field, by its line or by the variable that set it. */
   fault(path: Path, message: string): undefined {
+    const filed = this.#filed.get(pathText(path))
+    if (filed !== undefined) return this.fault(filed, `names a file whose content does not serve: ${message}`)
     const variable = this.#variableOf(path)
     if (variable !== undefined) this.problems.add({ path: variable, message })
     else
@@ -120,6 +124,7 @@ export class Source {
       const read = readFileSync(this.resolve(filePath, file), 'utf8').trim()
       if (read === '' || read.length > secretBytesMax)
         return this.fault(filePath, 'names a file without a secret in it')
+      this.#filed.set(pathText(path), filePath)
       return read
     } catch (error) {
       return this.fault(filePath, `names a file that cannot be read (${reasonOf(error)})`)

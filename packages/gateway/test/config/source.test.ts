@@ -181,3 +181,17 @@ test('two variables for one setting are refused, whatever the file says', (t) =>
     /SLUICE_STORE_FILE: stands beside store; one of them is expected/,
   )
 })
+
+test('a file whose content does not serve is named by the field or the variable that names it', (t) => {
+  const cwd = temporaryFolder(t, {
+    'sluice.yaml': 'http: { port: 0 }\nstateFile: t',
+    s: 'SLUICE_STORE=postgres://u:canary@host/db',
+    t: 'canary',
+  })
+  assert.throws(() => loadConfig({ env: { SLUICE_STORE_FILE: 's' }, cwd }), {
+    message: [
+      'SLUICE_STORE_FILE: names a file whose content does not serve: expected sqlite:<path> or postgres://user@host/database',
+      'sluice.yaml:2: stateFile: names a file whose content does not serve: expected memory, redis://user:password@host:6379/0 or redis-cluster://host1:6379,host2:6379',
+    ].join('\n'),
+  })
+})
