@@ -109,7 +109,7 @@ export function openUnused(path: string): UnusedDatabase {
   const refuse = (message: string): SluiceError =>
     new SluiceError('INVALID_CONFIG', `The store file ${path} ${message}`)
   if (!existsSync(path)) throw refuse('does not exist.')
-  const unlock = lock(path)
+  const unlock = lock(path, 'Stop it first (SIGTERM), or wait until the move that reads the file has ended.')
   let db: DatabaseSync | undefined
   const close = (): void => {
     db?.close()
@@ -235,7 +235,7 @@ function tune(db: DatabaseSync, path: string, cacheMib: number): void {
  * Locks a small file beside the store for as long as this process lives. It is the operating system's lock, so a kill
  * releases it, and the store itself stays open to readers such as `sqlite3` and backups.
  */
-function lock(path: string): () => void {
+function lock(path: string, wayOut = 'Give each process a file of its own.'): () => void {
   refuseFolder(path)
   const file = `${path}-lock`
   try {
@@ -255,7 +255,7 @@ function lock(path: string): () => void {
     if (isBusy(error)) {
       throw new SluiceError(
         'INVALID_CONFIG',
-        `The store file ${path} is in use by another gateway. Give each process a file of its own.`,
+        `The store file ${path} is in use by another gateway. ${wayOut}`,
         { errors: [{ path: 'store', message: `${path} is in use` }], cause: error },
       )
     }

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { chmodSync, existsSync, mkdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { openDatabase } from '../../../src/store/sqlite/database.ts'
 import { sluice } from '../../cli/session.ts'
 import { temporaryFolder } from '../../config/folder.ts'
 
@@ -25,4 +26,19 @@ test('the path of a folder is refused with the way out, and the folder keeps its
   }
   assert.equal(statSync(shared).mode & 0o7777, 0o1777)
   assert.equal(existsSync(`${shared}-lock`), false)
+})
+
+test('a move from a file that a gateway uses, with --dry-run too, says to stop that gateway', async (t) => {
+  const cwd = temporaryFolder(t, {})
+  const { db, unlock } = openDatabase({ path: join(cwd, 'sluice.db') })
+  t.after(() => {
+    db.close()
+    unlock()
+  })
+  const move = ['move', 'sqlite:./sluice.db', 'postgres://nobody@127.0.0.1:1/none']
+  for (const args of [move, [...move, '--dry-run']]) {
+    const { code, err } = await sluice(args, { cwd })
+    assert.equal(code, 2)
+    assert.match(err, /is in use by another gateway\. Stop it first \(SIGTERM\)/)
+  }
 })
