@@ -87,4 +87,6 @@ export async function run(read: Arguments, io: Io): Promise<number> {
   return exitCodes.ok
 }
 
-const withoutPassword = (written: string): string => written.replace(/:[^:@/]*@/, '@')
+/** One that cannot be read may have any character in its password: all up to the last `@` counts as that. */
+const withoutPassword = (written: string): string =>
+  written.replace(/(:\/\/[^:@]*):.*@/s, '$1@').replace(/([?&]password=)[^&]*/gi, '$1***')

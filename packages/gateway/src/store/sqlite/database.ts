@@ -119,10 +119,11 @@ export function openUnused(path: string): UnusedDatabase {
     db = connectReader(path, 32)
     checkHealth(db, path)
     const { seen, known } = schemaVersions(db)
-    if (seen !== known)
-      throw refuse(
-        `is of another version (schema ${seen}; this one has ${known}). Start a gateway of this version on it once, and stop it.`,
-      )
+    if (seen !== known) {
+      const wayOut =
+        seen > known ? 'Use that version' : 'Start a gateway of this version on it once, and stop it'
+      throw refuse(`is of another version (schema ${seen}; this one has ${known}). ${wayOut}.`)
+    }
     checkCommits(db, path)
     if (hasCrashed(db))
       throw refuse(
