@@ -6,23 +6,12 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { advance, type Notification, type Recipient } from '../model.ts'
 import type { Change, Store, StoredRecipient } from '../ports.ts'
+import { holding } from './store/holding.ts'
+import { due, type StoreFleet, type StoreMember, stored } from './store/members.ts'
 import { epoch, settled, someNotification } from './store/sample.ts'
 import { applied, conflict, ids, must } from './store/suite.ts'
 
-/** One process of a fleet. */
-interface StoreMember {
-  readonly store: Store
-  /** Its name, as a conflict of the kind `member` names it. */
-  readonly id: string
-  /** Kills the process; resolves when the others have declared it dead. The store of the process stays usable. */
-  kill(): Promise<void>
-}
-
-/** A new record, on which processes open their stores. */
-export interface StoreFleet {
-  join(): Promise<StoreMember>
-  close(): Promise<void>
-}
+export type { StoreFleet }
 
 /** Registers the suite `name` with node:test. */
 export function exerciseStoreMembers(name: string, open: () => Promise<StoreFleet>): void {
@@ -37,15 +26,8 @@ export function exerciseStoreMembers(name: string, open: () => Promise<StoreFlee
     })
   }
 
-  const due = (at: number): Notification => someNotification({ dueAt: epoch + at })
   const rightsOf = async (store: Store, ...list: readonly Notification[]) =>
     await store.begin(list.map((notification) => ({ notification })))
-  /** Stores notifications that no process holds. */
-  async function stored(store: Store, ...list: readonly Notification[]): Promise<readonly Notification[]> {
-    await must(store, { accept: list })
-    return list
-  }
-
   describe(name, () => {
     test('tells a change from an equal one of another process', async (a, b) => {
       const [stays, ends, item] = await stored(a.store, due(1), due(2), due(3))
@@ -67,54 +49,7 @@ export function exerciseStoreMembers(name: string, open: () => Promise<StoreFlee
       assert.ok(await a.store.isApplied(closing), 'another process has moved on what it accepted')
     })
 
-    describe('holding', () => {
-      test('gives each due notification to one of two processes that claim at once', async (a, b) => {
-        await stored(a.store, ...Array.from({ length: 60 }, (_, at) => due(at)))
-        const claimed = new Set<string>()
-        for (let round = 0; round < 10; round += 1)
-          for (const page of await Promise.all([
-            a.store.claimDue(epoch + 99, 7),
-            b.store.claimDue(epoch + 99, 7),
-          ]))
-            for (const { id } of page) {
-              assert.ok(!claimed.has(id), 'claimed twice')
-              claimed.add(id)
-            }
-        assert.equal(claimed.size, 60)
-      })
-
-      test('gives what one process releases or postpones to another', async (a, b) => {
-        const [one, two] = await stored(a.store, due(1), due(2))
-        assert.equal((await a.store.claimDue(epoch + 10, 10)).length, 2)
-        assert.deepEqual(await b.store.claimDue(epoch + 10, 10), [])
-        await a.store.releaseDue([one!])
-        const later = advance(two!, [{ at: epoch, status: 'scheduled' }], { dueAt: epoch + 100_000 })
-        await must(a.store, { moves: [later] })
-        assert.deepEqual(ids(await b.store.claimDue(epoch + 200_000, 10)), ids([one!, later.after]))
-      })
-
-      test('leaves free what is of a channel that is passed over', async (a, b) => {
-        const [mail, sms] = await stored(a.store, due(1), { ...due(2), channel: 'sms' })
-        assert.deepEqual(ids(await a.store.claimDue(epoch + 10, 10, ['other'], ['sms'])), [mail!.id])
-        assert.deepEqual(await a.store.claimDue(epoch + 10, 10, [], ['sms']), [])
-        assert.deepEqual(ids(await b.store.claimDue(epoch + 10, 10)), [sms!.id])
-      })
-
-      test('releases nothing that another process holds', async (a, b) => {
-        const [one] = await stored(a.store, due(1))
-        await a.store.claimDue(epoch + 10, 10)
-        await b.store.releaseDue([one!])
-        assert.deepEqual(await b.store.claimDue(epoch + 10, 10), [])
-      })
-
-      test('frees what a process held when it closes', async (a, b) => {
-        const list = await stored(a.store, due(1), due(2))
-        await a.store.claimDue(epoch + 10, 10)
-        await a.store.close()
-        assert.deepEqual(ids(await b.store.claimDue(epoch + 10, 10)), ids(list))
-        assert.deepEqual(await b.store.takeOver(epoch + 20, 10), [])
-      })
-    })
+    describe('holding', () => holding(test))
 
     describe('rights', () => {
       test('gives the right to send to one process only', async (a, b) => {

@@ -181,8 +181,8 @@ export class MemoryStore implements Store {
     const stays = after.status === 'digesting' && after.digestId === before.digestId
     if (before.status === 'digesting' && !stays) this.#items.delete(before)
     // A move that keeps its place in the due order stays claimed by its holder, or free.
-    if (after.dueAt !== before.dueAt || this.fleet?.isFree(before) !== true || !waits.has(after.status))
-      this.#file(after)
+    const isFree = waits.has(before.status) && this.fleet?.isFree(before) === true
+    if (after.dueAt !== before.dueAt || !isFree || !waits.has(after.status)) this.#file(after)
     else if (after.dueAt > this.#dueCursor.claimedUntil) this.#dueCursor.push(after)
   }
 
