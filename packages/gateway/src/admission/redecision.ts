@@ -84,7 +84,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
   const { state, forbiddenHours, movingUp, notifier, onError } = options
   /** Notifications whose turn is being taken: the scheduler and the throttle queue may both name them. */
   const turning = new Map<string, Notification>()
-  const retries = createDecisionRetries()
+  const retries = createDecisionRetries(clock)
 
   async function resume(notification: Notification): Promise<void> {
     try {

@@ -5,15 +5,20 @@ import { advance } from '../../src/model.ts'
 import { createMemoryRecord } from '../../src/store/memory/memory.ts'
 import { createHarness, second } from '../harness.ts'
 
-test('nobody else claims what a gateway sends, from its second message after a rest on', async () => {
+/** The gateway `own` over a record that another process has open, too. Its account lets one leave; others wait in its queue. */
+async function setUp(more: Parameters<typeof createHarness>[0] = {}) {
   const record = createMemoryRecord(250)
-  const other = record.open('other')
-  // The account lets one leave; the others wait in the queue of their gateway.
   const pool = { provider: 'sandbox', accounts: [{ id: 'a', rate: '1/min' }] }
   const harness = await createHarness({
     parts: { store: record.open('own') },
     config: { pools: { email: pool, websocket: pool } },
+    ...more,
   })
+  return { other: record.open('other'), harness }
+}
+
+test('nobody else claims what a gateway sends, from its second message after a rest on', async () => {
+  const { other, harness } = await setUp()
   // A gateway that believes itself alone, with nothing due, reads the record once a minute.
   await harness.runFor(30 * second)
   await harness.post({ recipient: 'first' })
@@ -30,12 +35,7 @@ test('nobody else claims what a gateway sends, from its second message after a r
 })
 
 test('a claim replaces the copy of a notification that another gateway has moved to an earlier instant', async () => {
-  const record = createMemoryRecord(250)
-  const other = record.open('other')
-  const harness = await createHarness({
-    parts: { store: record.open('own') },
-    policy: { version: 1, limits: [] },
-  })
+  const { other, harness } = await setUp({ config: {}, policy: { version: 1, limits: [] } })
   const start = harness.clock.now()
   const { id } = await harness.post({ recipient: 'ada', sendAt: start + 1_900 })
   // Due behind the lookahead of now: the record is read once more before that.
@@ -54,14 +54,7 @@ test('a claim replaces the copy of a notification that another gateway has moved
 })
 
 test('a claim replaces the copy in the queue of a notification that another gateway has put off', async () => {
-  const record = createMemoryRecord(250)
-  const other = record.open('other')
-  const pool = { provider: 'sandbox', accounts: [{ id: 'a', rate: '1/min' }] }
-  const harness = await createHarness({
-    parts: { store: record.open('own') },
-    config: { pools: { email: pool, websocket: pool } },
-    policy: { version: 1, limits: [] },
-  })
+  const { other, harness } = await setUp({ policy: { version: 1, limits: [] } })
   await harness.post({ recipient: 'first' })
   const { id } = await harness.post({ recipient: 'ada' })
   await harness.runFor(10 * second)
