@@ -19,14 +19,15 @@ export interface RecipientLimiterOptions {
  * need one for each slot that the subjects hold in alternation. More would be a loop.
  */
 const roundsMax = 2_000
-/** Tries of several subjects to agree while slots are released; after these the last agreement holds. */
-const triesMax = 4
+
+/** An instant that all subjects of a notification admit, and the requests that ask for it. */
+interface Agreement {
+  readonly reservation: Reservation
+  readonly asked: readonly LimitRequest[]
+}
 
 export function createRecipientLimiter(options: RecipientLimiterOptions): RecipientLimiter {
   const { state, policy, forbiddenHours, clock, onFreed } = options
-
-  /** Counts calls that release slots. */
-  let releases = 0
 
   function requestsOf(reservationRequest: ReservationRequest): LimitRequest[] {
     const { notification, recipient, horizonMs, promisedAt, inTurn, print } = reservationRequest
@@ -75,70 +76,64 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
     })
   }
 
-  /** Cancels tentative reservations: no waiting notification moves up for them. */
-  async function cancelAll(requests: readonly SlotRelease[]): Promise<void> {
-    await state.resume(await state.cancel(requests))
-  }
-
-  /** Cancels what this try reserved. Another one may have sent the notification meanwhile: that count stays. */
-  const cancelUnfired = (requests: readonly LimitRequest[]): Promise<void> =>
-    cancelAll(requests.map((request) => ({ ...request, unlessFired: { after: -1, rules: request.rules } })))
+  /** Gives back what this try reserved. Another one may have sent the notification meanwhile: that count stays. */
+  const giveBack = (requests: readonly LimitRequest[]): Promise<void> =>
+    release(requests.map((request) => ({ ...request, unlessFired: { after: -1, rules: request.rules } })))
 
   /**
-   * Finds a time that all subjects admit, beginning with the first one that is allowed: each round moves all of them to
-   * the latest answer. Limits that refuse instead of delaying are checked at the first time only.
+   * Finds an instant that all subjects admit, beginning with the first one that is allowed, and reserves nothing: each round
+   * moves all of them to the latest answer. Limits that refuse instead of delaying are checked at the first time only.
    */
-  async function agree(
-    requests: readonly LimitRequest[],
-    ask: (requests: readonly LimitRequest[]) => Promise<readonly Reservation[]>,
-    takeBack: () => Promise<void>,
-  ): Promise<Reservation> {
-    const first = mergeReservations(await state.preview(requests))
-    if (!first.held) return { ...first, allowed: false }
-    let { limit } = first
-    let notBefore: number | undefined
+  async function agree(requests: readonly LimitRequest[]): Promise<Agreement> {
+    const answers = await state.preview(requests)
+    const first = mergeReservations(answers)
+    let [asked, reservations, merged, limit] = [requests, answers, first, first.limit]
     for (let round = 0; round < roundsMax; round += 1) {
-      const reservations: Reservation[] = []
-      for (const request of requests) {
-        const [reservation] = await ask([notBefore === undefined ? request : moved(request, notBefore)])
-        reservations.push(reservation!)
-        if (!reservation!.held) break
-      }
-      const { at, held, allowed, limit: moving } = mergeReservations(reservations)
-      // Another try has sent it: its commit refuses this one.
-      if (reservations.some(({ fired }) => fired)) return { ...first, at, held, allowed, limit }
-      if (at > (notBefore ?? first.firstAt)) limit = moving ?? limit
+      const { at, held, allowed } = merged
       // Each question takes its time: what each subject admits at once, all of them admit now.
-      if (held && (allowed || reservations.every((reservation) => reservation.at === at)))
-        return { ...first, at, allowed, limit }
-      await takeBack()
-      if (!held) return { ...first, at, limit, held: false, allowed: false }
-      notBefore = at
+      const areOne = allowed || reservations.every((reservation) => reservation.at === at)
+      if (!held || areOne)
+        return { reservation: { ...first, at, limit, held, allowed: held && allowed }, asked }
+      asked = requests.map((request) => moved(request, at))
+      reservations = await state.preview(asked)
+      merged = mergeReservations(reservations)
+      if (merged.at > at) limit = merged.limit ?? limit
     }
     throw new Error('the subjects of a notification do not agree on an instant')
   }
 
-  /** Subjects agree in steps. A slot released between two of them may be earlier, and nobody would move up to it. */
-  async function reserveTogether(requests: readonly LimitRequest[]): Promise<Reservation> {
-    for (let tries = 1; ; tries += 1) {
-      const before = releases
-      const reservation = await agree(
-        requests,
-        (some) => state.reserve(some),
-        () => cancelUnfired(requests),
-      )
-      if (releases === before || !reservation.held || reservation.allowed || tries === triesMax)
-        return reservation
-      await cancelUnfired(requests)
+  /** Reserves what was agreed in one subject after the other; undefined where another try has taken it in one of them. */
+  async function take({ reservation: agreed, asked }: Agreement): Promise<Reservation | undefined> {
+    for (const [index, request] of asked.entries()) {
+      const [reservation] = await state.reserve([request])
+      const { at, held, allowed, fired } = reservation!
+      // Another try has sent it: its commit refuses this one.
+      if (fired) return { ...agreed, at, held, allowed }
+      if (held && (at === agreed.at || (allowed && agreed.allowed))) continue
+      await giveBack(asked.slice(0, index + 1))
+      return undefined
     }
+    return agreed
   }
 
-  const previewTogether = (requests: readonly LimitRequest[]): Promise<Reservation> =>
-    agree(
-      requests,
-      (some) => state.preview(some),
-      () => Promise.resolve(),
-    )
+  async function reserveTogether(requests: readonly LimitRequest[]): Promise<Reservation> {
+    for (let round = 0; round < roundsMax; round += 1) {
+      const agreement = await agree(requests)
+      if (!agreement.reservation.held) return agreement.reservation
+      const taken = await take(agreement)
+      if (taken !== undefined) return taken.allowed ? taken : await closeUp(requests, taken)
+    }
+    throw new Error('others take each instant on which the subjects of a notification agree')
+  }
+
+  /** Moves up to a place that became free before this one was reserved: those who let others move up did not see it wait. */
+  async function closeUp(requests: readonly LimitRequest[], reservation: Reservation): Promise<Reservation> {
+    const isNewcomer = requests.some(({ waited }) => waited !== true)
+    const advanced = await state.advance(requests, { isNewcomer })
+    if (advanced === undefined) return reservation
+    if (advanced.freed.length > 0) onFreed(advanced.freed, advanced.from)
+    return { ...reservation, at: advanced.at, allowed: advanced.at <= clock.now() }
+  }
 
   /** Fires notifications; one that leaves later than its slot frees that slot. */
   async function fireAll(requests: readonly LimitRequest[]): Promise<readonly Firing[]> {
@@ -177,10 +172,7 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
   /** Releases slots, and lets those who wait for them move up. */
   async function release(requests: readonly SlotRelease[]): Promise<void> {
     if (requests.length === 0) return
-    releases += 1
     const freed = await state.cancel(requests)
-    // Once more: a subject may have been read from the record in between.
-    releases += 1
     if (freed.length > 0) onFreed(freed)
   }
 
@@ -199,7 +191,11 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
     reserve: (reservationRequests) =>
       ask(reservationRequests, (requests) => state.reserve(requests), reserveTogether),
     preview: (reservationRequests) =>
-      ask(reservationRequests, (requests) => state.preview(requests), previewTogether),
+      ask(
+        reservationRequests,
+        (requests) => state.preview(requests),
+        async (requests) => (await agree(requests)).reservation,
+      ),
     fire: (reservationRequests) =>
       ask(
         reservationRequests.map(({ notification, recipient, print }) => ({
@@ -224,7 +220,8 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
         if (requests.length > 0) await state.force(requests)
         return requests.length > 0
       }),
-    forgetRefusal: (reservationRequest) => cancelAll(refusalsOf(reservationRequest)),
+    forgetRefusal: async (reservationRequest) =>
+      state.resume(await state.cancel(refusalsOf(reservationRequest))),
     cancel: (reservationRequests) => release(reservationRequests.flatMap(placesOf)),
     takeBack: (releaseRequests) => release(releaseRequests.flatMap(unfiredPlacesOf)),
     enlist: (requests) => underRulesInForce(() => state.enlist(requests.flatMap(placesOf))),

@@ -331,6 +331,21 @@ export function exerciseLimits(name: string, open: () => OpenLimits | Promise<Op
       assert.equal((await state.advance([request('4')]))!.at - start, 2 * windowMs)
     })
 
+    it('moves no newcomer while others move up', async () => {
+      const { state, now } = await open()
+      const start = now()
+      await fire(state, '1')
+      for (const id of ['2', '3']) await reserve(state, id)
+      const freed = await state.cancel([{ subject: ada, id: '2' }])
+      const advance = async () => (await state.advance([request('3')], { isNewcomer: true }))?.at
+      assert.equal(await advance(), undefined, 'newcomers are held up')
+      await state.queueBehind(ada, ['3'])
+      await state.resume(freed)
+      assert.equal(await advance(), undefined, 'newcomers are booked behind those who move up')
+      await state.queueBehind(ada, [])
+      assert.equal((await advance())! - start, windowMs)
+    })
+
     it('moves under several subjects only where all admit it', async () => {
       const { state, now } = await open()
       const start = now()

@@ -147,9 +147,12 @@ export interface LimitState {
   /**
    * Reserves anew the slots that one id holds in all of these subjects, if all of them admit it earlier; otherwise
    * the reservation stays, and is returned where it is later than the promise. Never later than it was, and never for
-   * an id that holds nothing any more.
+   * an id that holds nothing any more. A newcomer stays where others move up in one of the subjects: they have its turn, too.
    */
-  advance(requests: readonly LimitRequest[]): Promise<Advance | undefined>
+  advance(
+    requests: readonly LimitRequest[],
+    asked?: { readonly isNewcomer?: boolean },
+  ): Promise<Advance | undefined>
   /**
    * Returns the latest instant that one of these ids has reserved, also one that has passed; undefined where none has, or
    * where it is not known: the state has lost it, or the subject has very many entries.

@@ -268,7 +268,8 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   }
 
   const placeOf = ({ key }: Subject, id: string): number | undefined => subjects.get(key)?.booked?.get(id)
-  const advance = createAdvance({ limits, clock, placeOf, note, pauseBusy })
+  const isSettled = (key: string): boolean => floors.has(key) || pauses.over(key) !== undefined
+  const advance = createAdvance({ limits, clock, placeOf, note, pauseBusy, isSettled })
   const entries = createSubjectEntries({
     limits,
     store,
@@ -334,11 +335,11 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
       const [ids] = await each([{ subject: asked }], ({ subject }) => idsOf(subject), { isSoonEnough })
       return ids!
     },
-    async advance(requests) {
+    async advance(requests, { isNewcomer = false } = {}) {
       const limited = limitedOf(requests)
       const last = limited.at(-1)
       // All of them are known in the step in which the last one is.
-      const advanceLast = (one: LimitRequest) => (one === last ? advance(requests) : undefined)
+      const advanceLast = (one: LimitRequest) => (one === last ? advance(requests, isNewcomer) : undefined)
       return (await each(limited, advanceLast, { isSoonEnough: true })).at(-1)
     },
     holdFingerprints: (claims) =>

@@ -40,6 +40,8 @@ export interface NewcomerFloors {
   reserve(request: LimitRequest, id: string): Reservation
   /** No newcomer of the subject is booked before this instant, epoch ms; one that has passed ends it. */
   set(key: string, floor: number): void
+  /** True if newcomers are booked behind a floor. */
+  has(key: string): boolean
   /** Moves the floor of a subject to this instant, epoch ms, where it has an earlier one. */
   raise(key: string, floor: number): void
 }
@@ -69,6 +71,7 @@ export function createNewcomerFloors(
       if (floor > clock.now()) floors.set(key, floor)
       else floors.delete(key)
     },
+    has: (key) => floors.has(key),
     raise(key, floor) {
       if (floor > (floors.get(key) ?? Number.POSITIVE_INFINITY)) floors.set(key, floor)
     },

@@ -13,13 +13,22 @@ export interface LimitAdvanceOptions {
   readonly holds: Pick<LimitHolds, 'note' | 'resume'>
 }
 
+interface Asked extends LimitRequest {
+  readonly isNewcomer: boolean
+}
+
 /** The slots of one notification in its subjects agree nearly always in two or three rounds. */
 const roundsMax = 2_000
 
 export function createLimitAdvance({ calls, holds }: LimitAdvanceOptions): LimitState['advance'] {
   /** Asks for the slot of an id in one subject. */
-  function ask(request: LimitRequest, way: readonly string[], notBefore = request.notBefore, token?: string) {
-    const { subject, id, rules } = request
+  function ask(
+    request: Asked,
+    [way, from = 0, to = 0]: readonly [way: string, from?: number, to?: number],
+    notBefore = request.notBefore,
+    token?: string,
+  ) {
+    const { subject, id, rules, isNewcomer } = request
     const terms = { ...termsOf(request), id, ...(notBefore === undefined ? {} : { notBefore }) }
     const streams = JSON.stringify(rules.map((rule) => rule.stream))
     return calls.ask(
@@ -27,7 +36,7 @@ export function createLimitAdvance({ calls, holds }: LimitAdvanceOptions): Limit
         operation: 'advance',
         subject,
         hasRules: true,
-        own: [streams, ...way],
+        own: [streams, way, String(from), String(to), isNewcomer ? '1' : '0'],
         ...(token === undefined ? {} : { token }),
       },
       (limits) => limits.reserve(subject.key, rules, terms),
@@ -54,20 +63,17 @@ export function createLimitAdvance({ calls, holds }: LimitAdvanceOptions): Limit
     )
   }
 
-  async function underOne(request: LimitRequest, promisedAt: number): Promise<Advance | undefined> {
+  async function underOne(request: Asked, promisedAt: number): Promise<Advance | undefined> {
     const token = calls.newToken()
     const promise = promisedAt === Number.POSITIVE_INFINITY ? 9e15 : promisedAt
-    const asked = await ask(request, ['earlier', String(promise)], request.notBefore, token)
+    const asked = await ask(request, ['earlier', promise], request.notBefore, token)
     if (asked.answer === undefined) return undefined
     const [from, at, paused] = asked.added.map(Number) as [number, number, number]
     if (paused === 1) holds.note(request.subject, token)
     return { at, from, reservations: [asked.answer], freed: paused === 1 ? [request.subject] : [] }
   }
 
-  async function underSeveral(
-    requests: readonly LimitRequest[],
-    promisedAt: number,
-  ): Promise<Advance | undefined> {
+  async function underSeveral(requests: readonly Asked[], promisedAt: number): Promise<Advance | undefined> {
     let first: readonly Reservation[] | undefined
     let notBefore: number | undefined
     for (let round = 0; round < roundsMax; round += 1) {
@@ -101,7 +107,7 @@ export function createLimitAdvance({ calls, holds }: LimitAdvanceOptions): Limit
 
   /** Takes the slot at `at` in all of the subjects, or in none; returns those that are paused. */
   async function take(
-    requests: readonly LimitRequest[],
+    requests: readonly Asked[],
     from: number,
     at: number,
     notBefore: number | undefined,
@@ -110,11 +116,12 @@ export function createLimitAdvance({ calls, holds }: LimitAdvanceOptions): Limit
     const taken: LimitRequest[] = []
     const freed: Subject[] = []
     for (const request of requests) {
-      const way = ['to', String(from), String(at)]
-      const asked = await ask(request, way, notBefore ?? request.notBefore, token).catch(async (error) => {
-        await holds.resume(freed)
-        throw error
-      })
+      const asked = await ask(request, ['to', from, at], notBefore ?? request.notBefore, token).catch(
+        async (error) => {
+          await holds.resume(freed)
+          throw error
+        },
+      )
       if (asked.answer === undefined) {
         await Promise.all(taken.map((each) => leave(each, from))).finally(() => holds.resume(freed))
         return undefined
@@ -127,7 +134,8 @@ export function createLimitAdvance({ calls, holds }: LimitAdvanceOptions): Limit
     return freed
   }
 
-  return async (all) => {
+  return async (given, { isNewcomer = false } = {}) => {
+    const all = given.map((request) => ({ ...request, isNewcomer }))
     const limited = all.filter(({ rules }) => rules.length > 0)
     const requests = limited.length > 0 ? limited : all
     const promisedAt = Math.min(...all.map(({ promisedAt: promise = Number.POSITIVE_INFINITY }) => promise))

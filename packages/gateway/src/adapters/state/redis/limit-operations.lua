@@ -169,7 +169,8 @@ if operation == 'adopt' then
 end
 
 -- Own arguments: the streams; then 'earlier', and the promise; or 'look'; or 'to', the slot that is left, the new one; or
--- 'back', the slot that was left. 'earlier' takes an earlier slot, 'look' tells it, 'to' takes this one only.
+-- 'back', the slot that was left. 'earlier' takes an earlier slot, 'look' tells it, 'to' takes this one only. The last one:
+-- 1 for a newcomer, which stays where it is while others move up.
 if operation == 'advance' then
   local streams, way, first = cjson.decode(ARGV[16]), ARGV[17], (ARGV[18] or 0) + 0
   local from = placeOf(id)
@@ -180,6 +181,7 @@ if operation == 'advance' then
     return { 'ok' }
   end
   if not from or (way == 'to' and from ~= first) then return { 'none' } end
+  if ARGV[20] == '1' and next(holdsOf()) ~= nil then return { 'none' } end
   remove(id)
   answer = given()
   if type(answer) == 'table' then return answer end

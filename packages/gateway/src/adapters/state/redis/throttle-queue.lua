@@ -223,9 +223,12 @@ local function join(name, id, expiresAt)
   dropAbandoned(module)
   local arrival, due, rank, owners = entryOf(module, id)
   if rank then
-    -- Another process decides the same notification, or has decided it: each takes back only for itself.
-    if owners ~= '' and not string.find(owners, own, 1, true) then setEntry(module, id, arrival, due, owners .. own) end
-    return at(module.places, rank), 1, 0
+    -- Another process decides the same notification, or has decided it: each takes back only for itself. The place may be
+    -- later than at the first time, and either may be what comes on record.
+    local t = at(module.places, rank)
+    if owners ~= '' and not string.find(owners, own, 1, true) then owners = owners .. own end
+    setEntry(module, id, arrival, max(due, min(t, expiresAt or never)), owners)
+    return t, 1, 0
   end
   local t, waits, isTenant = placeOf(module, now)
   put(module, t)

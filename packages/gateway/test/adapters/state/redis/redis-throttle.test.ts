@@ -94,6 +94,23 @@ for (const engine of engines)
       assert.equal(await state.placeOf('acme', waiting!), undefined)
     })
 
+    it('promotes an entry that was decided once more at a later place and moves back to its first one', async () => {
+      const { state, until } = open(engine, { tenant: [parseWindow('1/10s')], module: [], marginMs })
+      const promoted: string[] = []
+      await state.start(async (_, ids) => void promoted.push(...ids))
+      const [passed, waiting, restored] = ['a', 'b', 'unknown'].map((id) => ({ id, module: 'shop' }))
+      await state.pass('acme', [passed!])
+      const [first] = (await state.pass('acme', [waiting!]))!.places
+      // It stands before all others, as nothing is known of it.
+      await state.turn('acme', [restored!])
+      const [again] = (await state.pass('acme', [waiting!]))!.places
+      assert.ok(again!.at > first!.at, 'its place is later by now')
+      await state.leave('acme', [restored!])
+      assert.equal(await state.placeOf('acme', waiting!), first!.at)
+      await until(first!.at + 1)
+      assert.deepEqual(promoted, ['b'], 'the record says the later instant')
+    })
+
     it('keeps the place of a notification that is on record, whoever decides it once more', async () => {
       const { state, openState, until } = open(engine, {
         tenant: [parseWindow('1/10s')],
