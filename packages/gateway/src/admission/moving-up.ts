@@ -20,6 +20,7 @@ import { createMoveUpWriter } from './move-up-writer.ts'
 import { findOrNobody, type RecipientCache } from './recipient-cache.ts'
 import { createRests } from './rests.ts'
 import { createStartWalk, type Review } from './start-walk.ts'
+import { createUnrecorded } from './unrecorded.ts'
 
 export interface MovingUpOptions {
   readonly state: Pick<LimitState, 'waiting' | 'delist' | 'pause' | 'resume' | 'queueBehind'>
@@ -82,8 +83,6 @@ const [noInstant, anyInstant] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFIN
 const pausedMax = 2 * sliceMax
 /** Until a subject is settled again, ms: twice as long with each failure; while an engine is away the second, or 1 ms a subject. */
 const [againMs, awayMsMax, againMsMax] = [1_000, 2_000, 60_000]
-/** Slots of commits under way that are remembered: more than a process has at once. */
-const unrecordedMax = 10_000
 
 export function createMovingUp(options: MovingUpOptions): MovingUp {
   const { state, limiter, store, policy, ledger, recipients, scheduler, evaluator, closer, clock, onError } =
@@ -95,16 +94,12 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
   let walking: Promise<void> | undefined
   /** Undefined before the start. */
   let reviewing: Review | undefined
-  /**
-   * Ids that were looked at and are not on record, or undecided there, with their subjects: slots of a commit under way.
-   * One whose commit was refused stays until it is the oldest of too many.
-   */
-  const unrecorded = new Map<string, Subject>()
   /** True if somebody may have been left with a later instant than there was. */
   let isCutShort = false
   const { rest, wakeAll } = createRests(clock)
   const writer = createMoveUpWriter({ store, ledger, scheduler, clock, rest, isStopped, onError })
   const { waits, write } = writer
+  const unrecorded = createUnrecorded({ settleFrom, rest, isStopped, onError })
   /** Failed passes in a row, of the subjects that are tried again. */
   const failures = new Map<string, number>()
 
@@ -248,8 +243,10 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
       try {
         if (notification === undefined) turn.keeps(await closeEarlier(subject, id))
         else if (waits(notification)) turn.keeps(await moveOne(subject, notification, writes))
-        else if (notification.status === 'queued' && notification.undecided) unrecorded.set(id, subject)
-        else {
+        else if (notification.status === 'queued' && notification.undecided) {
+          unrecorded.note(id, subject)
+          unrecorded.missed(id, subject)
+        } else {
           if (index === gone) gone += 1
           await state.delist([{ subject, id }])
         }
@@ -302,11 +299,10 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
 
   /** One whose row is damaged waits for nothing any more. */
   async function read(subject: Subject, id: string): Promise<Notification | undefined> {
-    // Before it is read: its commit may be answered before the read is.
-    unrecorded.set(id, subject)
+    unrecorded.note(id, subject)
     try {
       const notification = await store.notification(subject.tenant, id)
-      if (notification !== undefined) unrecorded.delete(id)
+      if (notification !== undefined) unrecorded.found(id)
       return notification
     } catch (error) {
       if (concernsAll(error)) throw error
@@ -321,9 +317,8 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
   async function closeEarlier(subject: Subject, id: string): Promise<number> {
     const digest = await store.digest(id)
     const windowMs = digest && (policy.digest(digest.name)?.windowMs ?? 0)
-    if (digest !== undefined) unrecorded.delete(id)
-    const [oldest] = unrecorded.size > unrecordedMax ? unrecorded.keys() : []
-    if (oldest !== undefined) unrecorded.delete(oldest)
+    if (digest === undefined) unrecorded.missed(id, subject)
+    else unrecorded.found(id)
     const isHeldUp = digest !== undefined && digest.openedAt + windowMs! <= clock.now()
     if (!isHeldUp) await state.delist([{ subject, id }])
     else if (!closer.hasFailed(digest)) await closer.close(digest)
@@ -372,12 +367,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     freed,
     settleAfter,
     enlist,
-    recorded(id) {
-      const subject = unrecorded.size === 0 ? undefined : unrecorded.get(id)
-      if (subject === undefined) return
-      unrecorded.delete(id)
-      settleFrom(subject, id).catch((error) => onError('let those who wait move up', error))
-    },
+    recorded: unrecorded.recorded,
     isThrough: walk.isThrough,
     start(review) {
       reviewing = review

@@ -54,7 +54,7 @@ const bounded: ReadonlyMap<string, number> = new Map([
   // The contents that were used last, 32 MiB of them.
   ['ledger/contents.ts kept', 1],
   // 10,000 ids each: looked for and not on record; whose decision, closing or call has failed, until it is repeated.
-  ['admission/moving-up.ts unrecorded', 1],
+  ['admission/unrecorded.ts subjects', 1],
   ['admission/decision-retries.ts failures', 1],
   ['admission/digests/digest-closer.ts failures', 1],
   ['delivery/retry.ts failedBy', 1],
