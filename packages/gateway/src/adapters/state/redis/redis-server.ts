@@ -108,8 +108,9 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
   /** The instant of `performance.now` at which the connection was made, or was found ready last. */
   let readyAt = performance.now()
   let standing: Standing | undefined
-  let registering: Promise<Standing> | undefined
   let waiting: Pending[] = []
+  let isStarting = false
+  let isPreparing = false
   let inFlight = 0
   const roundWindow = new RoundWindow(deadlineMs)
   /** The instant of `performance.now` of the last answers. */
@@ -176,22 +177,7 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     else if (performance.now() - readyAt > silenceMs) reconnect()
   }
 
-  /**
-   * Returns what the connection stands on; a connection is registered once for each of its lives. Where an answer to it is
-   * lost, or that to the greeting of a new connection, the connection is given up as one whose round stays unanswered.
-   */
-  function register(): Promise<Standing> {
-    if (registering !== undefined) return registering
-    lookAtGreeting()
-    const silence = setTimeout(reconnect, silenceMs)
-    registering = registered().finally(() => {
-      clearTimeout(silence)
-      registering = undefined
-    })
-    return registering
-  }
-
-  async function registered(): Promise<Standing> {
+  async function register(): Promise<void> {
     const met = client
     const epoch = client.socketEpoch
     const [info] = await Promise.all([
@@ -212,7 +198,6 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     // A life that a later registration of this process finds is newer all the same, until the store tells of it.
     if (expected === 0 || incarnation < expected) expected = incarnation
     standing = { epoch, incarnation, replicationId, ...reading }
-    return standing
   }
 
   /** Fails where the server answers and takes no writes: it has no memory left, or cannot save what it has. */
@@ -250,40 +235,56 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
 
   function enqueue(question: Pending): void {
     waiting.push(question)
-    if (waiting.length === 1) setImmediate(startRound)
+    startSoon()
+  }
+
+  /** Starts a round with what this turn of the event loop has asked. */
+  function startSoon(): void {
+    if (isStarting) return
+    isStarting = true
+    setImmediate(() => {
+      isStarting = false
+      startRound()
+    })
   }
 
   function startRound(): void {
-    const open = waiting.filter(({ isOver }) => !isOver)
-    const questions = open.splice(0, Math.max(0, Math.min(roundMax, roundWindow.size - inFlight)))
-    waiting = open
-    if (questions.length === 0) return
-    if (waiting.length > 0 && inFlight + questions.length < roundWindow.size) setImmediate(startRound)
+    waiting = waiting.filter(({ isOver }) => !isOver)
+    if (waiting.length === 0) return
     const ready = standing
-    if (ready !== undefined && ready.epoch === client.socketEpoch && client.isReady) {
-      void ask(ready, questions)
-      return
-    }
-    standing = undefined
-    register().then(
-      () => {
-        for (const question of questions) enqueue(question)
-      },
-      (error: unknown) => {
-        // That there is no connection is known; why, the connection tells.
-        if (client.isReady) onError?.(error)
-        retryLater(questions, error)
-      },
-    )
+    if (ready?.epoch !== client.socketEpoch || !client.isReady) return void prepare()
+    const questions = waiting.splice(0, Math.max(0, Math.min(roundMax, roundWindow.size - inFlight)))
+    // The round under way that leaves no room starts the next one.
+    if (questions.length === 0) return
+    if (waiting.length > 0) startSoon()
+    void ask(ready, questions)
   }
 
-  /** The connection may be ready in a moment: each question waits for it as long as its caller does. */
-  function retryLater(questions: readonly Pending[], error: unknown): void {
-    for (const question of questions) {
-      question.obstacle = error
-      if (isClosed) settle(question, unavailable(node, error))
+  /**
+   * Registers the connection, once for each of its lives; each question waits for that as long as its caller does. Where an
+   * answer to it, or to the greeting before, is lost, the connection is given up as one whose round stays unanswered.
+   */
+  async function prepare(): Promise<void> {
+    if (isPreparing) return
+    isPreparing = true
+    standing = undefined
+    lookAtGreeting()
+    const silence = setTimeout(reconnect, silenceMs)
+    try {
+      await register()
+      startSoon()
+    } catch (error) {
+      // Why there is no connection, the connection tells.
+      if (client.isReady) onError?.(error)
+      for (const question of waiting) {
+        question.obstacle = error
+        if (isClosed) settle(question, unavailable(node, error))
+      }
+      if (!isClosed) setTimeout(startSoon, 5)
+    } finally {
+      clearTimeout(silence)
+      isPreparing = false
     }
-    if (!isClosed) setTimeout(() => questions.forEach(enqueue), 5)
   }
 
   async function ask(ready: Standing, questions: readonly Pending[]): Promise<void> {
@@ -301,7 +302,7 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     const [info, time, ...results] = await Promise.allSettled(round)
     inFlight -= questions.length
     roundWindow.answered(questions.length, performance.now() - sentAt)
-    if (waiting.length > 0) setImmediate(startRound)
+    if (waiting.length > 0) startSoon()
     clearTimeout(silence)
     if (asked !== client || client.socketEpoch !== ready.epoch || info.status === 'rejected') {
       const cause = info.status === 'rejected' ? info.reason : 'the connection was lost'

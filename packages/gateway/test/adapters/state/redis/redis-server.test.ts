@@ -90,6 +90,23 @@ describe('the state in Redis', needs('redis'), () => {
     }
   })
 
+  it('answers all that is asked at once before it is registered, in their order, however many they are', async (t) => {
+    const { throttle, admin, used } = await open(t, { deadlineMs: 2_000 })
+    const asked = (first: number) =>
+      Promise.all(
+        Array.from({ length: 200 }, (_, index) => throttle.pass('acme', [request(`n${first + index}`)])),
+      )
+    const places = (await asked(0)).map((passed) => passed!.places[0]!.at)
+    assert.deepEqual(
+      places,
+      places.toSorted((one, other) => one - other),
+    )
+    await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    await sleep(50)
+    await asked(200)
+    assert.equal(await used(), 2)
+  })
+
   it('goes on with a server that has forgotten the scripts', async (t) => {
     const { admin, throttle, used } = await open(t)
     await throttle.pass('acme', [request('a')])
