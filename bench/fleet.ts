@@ -155,7 +155,7 @@ try {
     throw new Error(`no contestant ${unknown}: there are ${Object.keys(openers).join(', ')}`)
   for (const name of named) all.push(await openers[name]!())
   for (const each of all) {
-    // To warm up: V8 compiles for some 30,000 messages of a process.
+    // To warm up. V8 goes on compiling for some 60,000 messages of a process; more of them changed no ratio (bounds.md).
     await measure(each, messages * each.hosts.length)
     await measure(each, messages * each.hosts.length, 100)
   }
