@@ -14,7 +14,7 @@
 --          which a member stands that has gone, or of whose end it does not know, is unknown, for what that had taken is
 --          on record or is lost. So is one from before a member came: whoever was killed then has perhaps not told its
 --          last moves into the queue, and all that would find it dead may be killed, too
--- ARGV[8]  a token that no other claim has; of a fill the token of the claim that it fills
+-- ARGV[8]  a token that no other claim has; of a fill the token of the claim that it fills, or keeps
 -- ARGV[9]  the least generation that the record accepts, as the caller knows it; not of a fill
 -- returns  'clock'; 'late' behind a later word, of a member that has gone, and of a fill whose claim is no more;
 --          {'?', 1 where the caller is to fill the value}; else {'ok', generation, use of the others, with
@@ -44,6 +44,13 @@ local function clear()
   end
 end
 
+if operation == 'keep' then
+  -- A long record takes longer to read than a claim lasts.
+  if call('HGET', key, 'c') ~= token then return 'late' end
+  call('HSET', key, 'r', now + fillMs)
+  call('PEXPIRE', key, fillMs)
+  return { 'ok' }
+end
 if operation == 'fill' then
   -- The record of a claim that was lost since, or has lapsed, may lack what was taken behind it.
   if call('HGET', key, 'c') ~= token then return 'late' end

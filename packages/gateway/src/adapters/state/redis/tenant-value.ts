@@ -1,10 +1,11 @@
 /**
  * A value of each tenant in Redis that is filled from the record where it is unknown. Who meets an unknown value first
  * is told to fill it: it takes the next generation of the value from the store, reads the record, and writes the value
- * under that generation, unless its claim was lost meanwhile. Others ask again meanwhile. An acceptance bears the generation
- * under which it was decided, and the store refuses one from before: so no acceptance is missed that was on its way while
- * the record was read. A process whose claim was lost may take its generation behind the one that fills the value; all
- * that is decided under the value is refused then, until a process that hears of it has the value filled again.
+ * under that generation, unless its claim was lost meanwhile. The claim is renewed while the record is read, which takes
+ * seconds where very many wait; others ask again meanwhile. An acceptance bears the generation under which it was decided,
+ * and the store refuses one from before: so no acceptance is missed that was on its way while the record was read. A
+ * process whose claim was lost may take its generation behind the one that fills the value; all that is decided under the
+ * value is refused then, until a process that hears of it has the value filled again.
  */
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../../ports.ts'
@@ -41,6 +42,8 @@ export interface TenantValue {
 const pausesMs = [5, 10, 20] as const
 /** A fill may take longer than a question: it goes on when nobody waits for it. */
 const fillDeadlineMs = 2_000
+/** A claim lapses 2 s after it was renewed last (room-operations.lua, throttle-queue.lua); it is renewed so often, ms. */
+const renewMs = 500
 
 export function createTenantValue(options: TenantValueOptions): TenantValue {
   const { redis, clock, script, name, read, onError } = options
@@ -55,10 +58,16 @@ export function createTenantValue(options: TenantValueOptions): TenantValue {
 
   /** Fills the value once, under a claim. A fill is never repeated: its record is read for the generation that it took. */
   function fill(tenant: string, claim: string): Promise<void> {
+    const renewing = setInterval(() => {
+      // One that comes late, or behind the fill, changes nothing.
+      redis.ask(script, keyOf(tenant), ['keep', '{}', claim]).catch(() => undefined)
+    }, renewMs)
+    renewing.unref()
     const under = (async () => {
       const payload = await read(tenant)
       await redis.ask(script, keyOf(tenant), ['fill', payload, claim], fillDeadlineMs)
     })().finally(() => {
+      clearInterval(renewing)
       if (filling.get(tenant) === under) filling.delete(tenant)
     })
     under.catch((error: unknown) => onError?.(error))

@@ -240,6 +240,13 @@ local function restore(restored, urgent)
   end
 end
 
+if operation == 'keep' then
+  -- A long record takes longer to read than a claim lasts.
+  if call('HGET', key, 'c') ~= token then return { 'late' } end
+  call('HSET', key, 'r', now + fillMs)
+  call('PEXPIRE', key, fillMs)
+  return { 'ok' }
+end
 if operation == 'fill' then
   -- The record of a claim that was lost since, or has lapsed, may lack what has counted behind it.
   if call('HGET', key, 'c') ~= token then return { 'late' } end

@@ -17,7 +17,7 @@
 -- ARGV[7]  JSON: t, m windows of the tenant and of each module as [max, ms], ms with the margin; o the process that
 --          decides a notification or takes it back; a 1 of a process that has started, or looks after what others
 --          have left: under other windows than its own the places are to be filled anew; what else the operation needs
--- ARGV[8]  a token that no other claim has; of a fill the token of the claim that it fills
+-- ARGV[8]  a token that no other claim has; of a fill the token of the claim that it fills, or keeps
 -- ARGV[9]  the least generation that the record accepts, as the caller knows it; not of a fill
 -- returns  'clock'; {'late'} of a fill whose claim is no more; {'?', 1 where the caller is to fill the value}; else
 --          {'ok', generation, …}
