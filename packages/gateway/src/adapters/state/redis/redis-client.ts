@@ -8,9 +8,16 @@ import { createClient, type RedisClientOptions } from '@redis/client'
  */
 const oneClass = { toJSON: () => 'RESP 2' }
 
-/** Makes a client, which is not connected. */
+/**
+ * Makes a client, which is not connected. One that is destroyed while it connects ends the connection when that is made:
+ * node-redis would keep it open for ever.
+ */
 export function createRedisClient(
   options: Omit<RedisClientOptions, 'RESP' | 'modules' | 'functions' | 'scripts'>,
 ) {
-  return createClient({ ...options, RESP: 2 as const, ...oneClass })
+  const client = createClient({ ...options, RESP: 2 as const, ...oneClass })
+  client.on('connect', () => {
+    if (!client.isOpen) client.destroy()
+  })
+  return client
 }
