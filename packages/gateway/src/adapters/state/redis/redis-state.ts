@@ -127,11 +127,13 @@ export function createRedisState(options: RedisStateOptions): RedisConnections {
     const known = unmet.size > 0 ? unmet.keys() : new Set([...servers.keys(), ...seeds])
     try {
       const [asked, ranges] = await Promise.any(
-        Array.from(
-          known,
-          async (node) =>
-            [node, (await serverOf(node).command('CLUSTER', 'SLOTS')) as readonly SlotRange[]] as const,
-        ),
+        Array.from(known, async (node) => {
+          const answer = (await serverOf(node).command('CLUSTER', 'SLOTS')) as readonly SlotRange[]
+          if (answer.length > 0) return [node, answer] as const
+          // It has left the cluster, and may be the quickest to answer each time.
+          unmet.delete(node)
+          throw unavailable(node, 'it is in no cluster')
+        }),
       )
       const read = new Array<string | undefined>(slotsMax)
       for (const [from, to, [host, port]] of ranges) read.fill(nodeAt(host, port, asked), from, to + 1)

@@ -80,6 +80,21 @@ describe('the state on a Redis Cluster', needs('redis-cluster'), () => {
       )
     })
 
+  it('takes no map of slots from a node that has left the cluster', async (t) => {
+    const left = await startRedis({ args: ['--cluster-enabled', 'yes'] })
+    const proxy = await startProxy(urls[0]!)
+    t.after(async () => {
+      proxy.close()
+      await left.stop()
+    })
+    proxy.delayAnswers(50)
+    const { redis, keep } = open(t, `${new URL(left.url).host},${new URL(proxy.url).host}`)
+    await until(() => keep('a').then(() => true))
+    // Nor does it wait for such a node, which others have met before it left.
+    for (const number of [1, 2]) redis.expect(new Map([[new URL(left.url).host, number]]))
+    await until(() => keep('a').then(() => true))
+  })
+
   it('goes on at once where the record gives a number to a node that is a replica by now', async (t) => {
     const cluster = await startRedisCluster({ replicas: 1 })
     const admin = new Redis(cluster.url)
