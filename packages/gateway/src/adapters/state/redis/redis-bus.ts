@@ -45,7 +45,7 @@ const beatMs = 1_000
 /** Beats that may be on their way at once: then the node counts as vanished, and the next one is tried. */
 const unheardMax = 3
 /** Beats between two questions for the nodes of the cluster. */
-const beatsBetween = 60
+const beatsBetween = 5
 /** Time between two tries, ms. */
 const retryMs = 500
 /** Texts that wait for the socket of a server that reads nothing: further ones are lost. */
@@ -142,13 +142,18 @@ export async function createRedisBus({
     reconnect()
   }
 
-  /** Hears where the cluster has its nodes by now: those that were given may go one after the other. */
+  /**
+   * Hears where the cluster has its nodes by now: those that were given may go one after the other. One that has left the
+   * cluster and still runs keeps its connections, and passes nothing on.
+   */
   async function meetNodes(of: NonNullable<typeof publisher>): Promise<void> {
     if (urlOfNode === undefined) return
     try {
       const ranges = await of.sendCommand<readonly SlotRange[]>(['CLUSTER', 'SLOTS'])
       const nodes = ranges.map(([, , [host, port]]) => nodeAt(host, port, shownOf(url)))
-      if (publisher === of) addresses = [...new Set([...urls, ...nodes.map(urlOfNode)])]
+      if (publisher !== of) return
+      if (nodes.length === 0) leave('the bus leaves a node that is in no cluster:')
+      else addresses = [...new Set([...urls, ...nodes.map(urlOfNode)])]
     } catch (error) {
       onError?.(error)
     }

@@ -225,6 +225,32 @@ test(
   },
 )
 
+test('leaves a node that has left its cluster', needs('redis-cluster'), async (t) => {
+  const cluster = await startRedisCluster()
+  const urls = cluster.env.SLUICE_TEST_REDIS_CLUSTER!.split(',')
+  const bus = await createRedisBus({ urls: urls.slice(0, 1), urlOfNode: (node) => `redis://${node}` })
+  const [left, ...others] = urls.map((url) => createClient({ url }))
+  t.after(async () => {
+    bus.close()
+    for (const client of [left!, ...others]) client.destroy()
+    await cluster.stop()
+  })
+  for (const client of [left!, ...others]) await client.connect()
+  await until(() => bus.isReady())
+  // As `redis-cli --cluster del-node` does behind the move of its slots.
+  const id = String(await left!.sendCommand(['CLUSTER', 'MYID']))
+  for (const client of others) await client.sendCommand(['CLUSTER', 'FORGET', id])
+  await left!.sendCommand(['CLUSTER', 'RESET'])
+  const heard: string[] = []
+  await others[0]!.subscribe('words', (text) => heard.push(text))
+  const end = performance.now() + 20_000
+  while (heard.length === 0) {
+    assert.ok(performance.now() < end, 'it stays with a node that passes nothing on')
+    bus.publish('words', 'word')
+    await sleep(50)
+  }
+})
+
 test('leaves a server that was demoted behind its address', needs('redis'), async (t) => {
   const [demoted, promoted] = [await startRedis(), await startRedis()]
   t.after(() => Promise.all([demoted.stop(), promoted.stop()]))
