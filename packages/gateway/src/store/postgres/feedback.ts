@@ -47,12 +47,18 @@ export const eventOf = ({ seq: _, notification, kept_at, body, ...row }: Feedbac
   ...body,
 })
 
-/** Writes events, and counts the complaints that are new. */
-export const writeFeedback = `WITH added AS (
-    INSERT INTO feedback (tenant, notification, key, category, type, at, kept_at, body)
-      SELECT tenant, notification, key, category, type, at, kept_at, body FROM json_to_recordset($1)
-        AS x(n int, tenant text, notification text, key text, category text, type text, at bigint, kept_at bigint, body jsonb)
-      ORDER BY n ON CONFLICT DO NOTHING RETURNING tenant, notification, key, category, type
+/**
+ * Writes events, and counts the complaints that are new. They get their numbers in the order of the call, and are written in
+ * the order of their keys, so that two processes with the same events never wait for each other.
+ */
+export const writeFeedback = `WITH asked AS MATERIALIZED (
+    SELECT nextval(pg_get_serial_sequence('feedback', 'seq')) AS seq, x.* FROM (SELECT * FROM json_to_recordset($1)
+      AS e(n int, tenant text, notification text, key text, category text, type text, at bigint, kept_at bigint, body jsonb)
+      ORDER BY n) x
+  ), added AS (
+    INSERT INTO feedback (seq, tenant, notification, key, category, type, at, kept_at, body) OVERRIDING SYSTEM VALUE
+      SELECT seq, tenant, notification, key, category, type, at, kept_at, body FROM asked
+      ORDER BY tenant, notification, key, n ON CONFLICT DO NOTHING RETURNING tenant, notification, key, category, type
   ), counted AS (
     INSERT INTO delivery_total AS t (category, tenant, slot, delivered, complained)
       SELECT category, tenant, 64, 0, count(*) FROM added WHERE type = 'complaint'
@@ -60,7 +66,10 @@ export const writeFeedback = `WITH added AS (
       ON CONFLICT (category, tenant, slot) DO UPDATE SET complained = t.complained + excluded.complained
   ) SELECT tenant, notification, key FROM added`
 
-/** Writes waiting reports within the bounds, $2 of all and $3 of one reporter, and answers those that wait now. */
+/**
+ * Writes waiting reports within the bounds, $2 of all and $3 of one reporter, in the order of their keys, and answers those
+ * that wait now.
+ */
 export const writeWaiting = `WITH asked AS (
     SELECT x.*, row_number() OVER (ORDER BY n) AS nth, row_number() OVER (PARTITION BY reporter ORDER BY n) AS nth_of
       FROM json_to_recordset($1) AS x(n int, id text, reporter text, until bigint, body text)
@@ -68,7 +77,7 @@ export const writeWaiting = `WITH asked AS (
     INSERT INTO feedback_waiting (id, reporter, until, body) SELECT id, reporter, until, body FROM asked a
       WHERE (SELECT count(*) FROM feedback_waiting) + nth <= $2
         AND (SELECT count(*) FROM feedback_waiting w WHERE w.reporter = a.reporter) + nth_of <= $3
-      ORDER BY n ON CONFLICT DO NOTHING RETURNING id
+      ORDER BY id, n ON CONFLICT DO NOTHING RETURNING id
   ) SELECT id FROM added UNION SELECT w.id FROM feedback_waiting w JOIN asked USING (id)`
 
 export const writeSent = `INSERT INTO sent AS s (key, tenant, notification, sent_at)
