@@ -68,7 +68,7 @@ export const writeFeedback = `WITH asked AS MATERIALIZED (
 
 /**
  * Writes waiting reports within the bounds, $2 of all and $3 of one reporter, in the order of their keys, and answers those
- * that wait now.
+ * that it knows to wait now.
  */
 export const writeWaiting = `WITH asked AS (
     SELECT x.*, row_number() OVER (ORDER BY n) AS nth, row_number() OVER (PARTITION BY reporter ORDER BY n) AS nth_of
@@ -152,6 +152,14 @@ export function createFeedback(db: Db): FeedbackRecord {
       const rows = JSON.stringify(reports.map((report, n) => ({ n, ...report })))
       const found = await db.query<{ id: string }>(writeWaiting, [rows, ofAll, ofOne])
       const ids = new Set(found.map(({ id }) => id))
+      const others = reports.flatMap(({ id }) => (ids.has(id) ? [] : [id]))
+      // One that another process was writing meanwhile was neither added nor there yet.
+      if (others.length > 0)
+        for (const { id } of await db.query<{ id: string }>(
+          'SELECT id FROM feedback_waiting WHERE id = ANY($1)',
+          [others],
+        ))
+          ids.add(id)
       return reports.map(({ id }) => ids.has(id))
     },
     waiting: (limit, after = '') =>
