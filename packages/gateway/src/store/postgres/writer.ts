@@ -127,9 +127,10 @@ export function createWriter(options: WriterOptions): Writer {
       let opened: Connection | undefined
       try {
         opened = await connect(address)
+        // First: whoever has taken the place of this process has ended its registration, and holds the lock.
+        const [row] = await opened.query<{ epoch: number }>('SELECT open_epoch($1) AS epoch', [member])
         if (!(await lockStore(opened, options.alone)))
           throw new Error('another process has taken the place of this one')
-        const [row] = await opened.query<{ epoch: number }>('SELECT open_epoch($1) AS epoch', [member])
         epoch = row!.epoch
         connection = opened
       } catch (error) {

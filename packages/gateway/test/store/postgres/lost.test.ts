@@ -8,6 +8,7 @@ import { epoch, settled, someNotification, stillClock } from '../../../src/confo
 import { SluiceError } from '../../../src/errors.ts'
 import type { Change, Store } from '../../../src/ports.ts'
 import { connect } from '../../../src/store/postgres/connection.ts'
+import { openPostgresStore } from '../../../src/store/postgres/postgres.ts'
 import { addressOf, ask, dropSchemas, openAt, schemaUrl } from './database.ts'
 import { startProxy } from './proxy.ts'
 
@@ -191,5 +192,29 @@ describe('a lost connection to PostgreSQL', needs('postgres'), () => {
     const third = await openAt(url, clock)
     assert.equal(third.unsettled, false)
     await third.close()
+  })
+
+  test('tells a process whose place another one has taken that its registration has ended', async (t) => {
+    const url = schemaUrl('replaced')
+    const clock = stillClock(epoch)
+    let isFenced = false
+    const first = await openPostgresStore({
+      address: addressOf(url),
+      clock,
+      version: 'test',
+      alone: true,
+      onFenced() {
+        isFenced = true
+      },
+    })
+    t.after(() => first.close().catch(() => {}))
+    await cut(url)
+    const second = await openAt(url, clock)
+    t.after(() => second.close())
+    const change = { accept: [someNotification()] }
+    for (let times = 0; times < 3 && !isFenced; times += 1)
+      await first.commit(change).then(({ applied }) => assert.ok(!applied), assert.ok)
+    assert.ok(isFenced, 'it goes on, and writes nothing')
+    assert.ok((await second.commit(change)).applied)
   })
 })
