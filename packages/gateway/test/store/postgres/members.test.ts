@@ -273,4 +273,34 @@ describe('the processes of a fleet on PostgreSQL', needs('postgres'), () => {
     await until(() => deaths > 0)
     assert.equal((await b.store.takeOver(clock.now(), 10)).length, 1)
   })
+
+  test('declares a process dead while the row of another one that has died is locked', async (t) => {
+    const join = joining(t)
+    const url = schemaUrl('locked')
+    const silence = await proxyTo(t, url)
+    let faults = 0
+    const onError = (): void => {
+      faults += 1
+    }
+    const looker = await join(url, { onError })
+    const mortal = await join(silence.url)
+    await until(() => looker.members.count() === 2)
+    // As the lock of another transaction does, without the time until it is given up.
+    await ask(
+      url,
+      `CREATE FUNCTION be_locked() RETURNS trigger LANGUAGE plpgsql AS
+          $$ BEGIN RAISE EXCEPTION 'locked' USING ERRCODE = 'lock_not_available'; END $$;
+        INSERT INTO member (id, name, version, state) VALUES (1, 'gone', 'test', 3);
+        CREATE TRIGGER locked BEFORE UPDATE ON member FOR EACH ROW WHEN (OLD.id = 1) EXECUTE FUNCTION be_locked()`,
+    )
+    await until(() => faults > 0)
+    silence.freeze()
+    const deaths = new Set<string>()
+    looker.members.onDeath((gone) => {
+      for (const id of gone) deaths.add(id)
+    })
+    await until(() => deaths.has(mortal.members.id))
+    await ask(url, 'DROP TRIGGER locked ON member')
+    await until(async () => (await ask(url, 'SELECT FROM member WHERE id = 1 AND state = 4')).length === 1)
+  })
 })

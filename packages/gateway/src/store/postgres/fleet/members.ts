@@ -119,6 +119,7 @@ export async function openMembers(options: MembersOptions): Promise<Members> {
     const seen = new Map<string, Silence>()
     const gone = [...silences.keys()].filter((id) => members.every((other) => other.id !== id))
     const unheard: string[] = []
+    const failures: unknown[] = []
     for (const { id, beat, state } of members) {
       const before = silences.get(id)
       const hasBeaten = before !== undefined && (before.hasBeaten || before.beat < beat)
@@ -127,15 +128,21 @@ export async function openMembers(options: MembersOptions): Promise<Members> {
       seen.set(id, silence)
       const isSilent = silence.looks >= silentLooks && sentAt - silence.since >= silentLooks * beatMs
       if (state !== 3 && !isSilent) continue
-      const record = await connected()
-      // Told with each look until nothing is left of it: a takeover passes over rows that a statement has locked.
-      const isDead = state === 3 || (await record.declareDead(id, beat))
-      if (isDead) gone.push(id)
-      if (isDead && !silence.hasBeaten) unheard.push(id)
-      if (state === 3) await record.settle(id)
+      try {
+        const record = await connected()
+        // Told with each look until nothing is left of it: a takeover passes over rows that a statement has locked.
+        const isDead = state === 3 || (await record.declareDead(id, beat))
+        if (isDead) gone.push(id)
+        if (isDead && !silence.hasBeaten) unheard.push(id)
+        if (state === 3) await record.settle(id)
+      } catch (error) {
+        // The others are judged all the same.
+        failures.push(error)
+      }
     }
     silences = seen
     if (gone.length > 0) for (const listener of listeners) listener(gone, unheard)
+    if (failures.length > 0) throw failures[0]
   }
 
   function die(): void {
