@@ -81,6 +81,8 @@ interface LimitQuestion extends LimitCall {
 
 /** A question waits so much longer at most while its subject is filled, be it again and again, ms. */
 const fillsMs = 2_000
+/** A claim to fill a subject lapses 2 s after it was renewed last (limit-subject.lua); it is renewed so often, ms. */
+const renewMs = 800
 /** Pauses before the next question, while another process fills a subject or newcomers are held up, ms. */
 const pausesMs = [5, 10, 20, 40] as const
 /**
@@ -169,7 +171,7 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
     for (let tries = 0; ; tries += 1) {
       if (begun !== generation && hasRules) {
         // Nobody else fills it until the claim lapses.
-        if (asked !== call) giveUp(subject, token)
+        if (asked !== call) tellClaim('give up', subject, token)
         throw new RulesReplaced()
       }
       begun = generation
@@ -225,6 +227,9 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
    * the question itself fills it when it is asked again: nearly all subjects are recipients to whom nothing was sent yet.
    */
   function fill({ subject, operation }: LimitCall, token: string): Promise<boolean> {
+    // A record that is busy takes longer to read than a claim lasts.
+    const renewing = setInterval(() => tellClaim('keep', subject, token), renewMs)
+    renewing.unref()
     const work = factsOf(subject, token)
       .then(async (facts) => {
         if (operation === 'reserve' && isNothing(facts)) return false
@@ -232,6 +237,7 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
         return true
       })
       .finally(() => {
+        clearInterval(renewing)
         if (filling.get(subject.key) === work) filling.delete(subject.key)
       })
     work.catch((error: unknown) => onError('fill the limits of a subject', error))
@@ -248,14 +254,14 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
         if (begun === generation) return facts
       }
     } catch (error) {
-      giveUp(subject, token)
+      tellClaim('give up', subject, token)
       throw error
     }
   }
 
-  /** Gives the claim to fill a subject up: the next question need not wait until it lapses. */
-  function giveUp(subject: Subject, token: string): void {
-    const call = { operation: 'give up', subject }
+  /** Renews the claim to fill a subject, or gives it up: the next question need not wait until it lapses. */
+  function tellClaim(operation: 'keep' | 'give up', subject: Subject, token: string): void {
+    const call = { operation, subject }
     void send(call, newToken(), [...unasked(''), token], redis.deadlineMs).catch(() => undefined)
   }
 

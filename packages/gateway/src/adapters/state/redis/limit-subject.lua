@@ -177,9 +177,15 @@ if row[3] then
   filling, filler = string.match(row[3], '^(%d+) (.*)$')
   filling = filling + 0
 end
-if operation == 'fill' or operation == 'give up' then
+if operation == 'fill' or operation == 'give up' or operation == 'keep' then
   -- Another caller fills it, or has filled it: what was read before that may miss what has left since.
   if filler ~= ARGV[16] then return { 'none' } end
+  if operation == 'keep' then
+    -- The record takes longer to read than a claim lasts.
+    call('HSET', about, 'f', string.format('%.0f %s', now + fillMs, filler))
+    live(about, fillMs)
+    return { 'ok' }
+  end
   call('HDEL', about, 'f')
   if operation == 'give up' then return { 'ok' } end
   local rows = cjson.decode(ARGV[13])

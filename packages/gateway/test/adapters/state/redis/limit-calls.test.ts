@@ -1,0 +1,40 @@
+/** Questions about the limits of a subject that is read from a slow record. */
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import { limit } from '@sluice/limits'
+import { needs } from '../../../../../../scripts/services/needs.ts'
+import { createSystemClock } from '../../../../src/adapters/clock.ts'
+import { createRedisLimits } from '../../../../src/adapters/state/redis/redis-limits.ts'
+import { openRedis } from './open.ts'
+
+const subject = { key: 'acme/ada', tenant: 'acme', recipient: 'ada' }
+const rules = [limit('one', '1/10s', { stream: 'all' })]
+
+it('fills a subject whose record takes longer to read than a claim lasts', needs('redis'), async () => {
+  const clock = createSystemClock()
+  let reads = 0
+  const limits = createRedisLimits({
+    redis: openRedis('redis', { deadlineMs: 500 }),
+    clock,
+    member: 'a',
+    marginMs: 20,
+    rulesName: () => 'rules',
+    async recover() {
+      reads += 1
+      await new Promise((resolve) => setTimeout(resolve, 2_600))
+      const entries = [{ id: 'sent', at: clock.now(), fired: true, streams: ['all'] }]
+      return { entries, fingerprints: [], waitlist: [] }
+    },
+  })
+  const endMs = performance.now() + 15_000
+  for (;;)
+    try {
+      const [reservation] = await limits.reserve([{ subject, id: '1', rules }])
+      assert.ok(reservation!.at > clock.now())
+      break
+    } catch (error) {
+      if (performance.now() > endMs) throw error
+    }
+  assert.equal(reads, 1)
+  await limits.close()
+})
