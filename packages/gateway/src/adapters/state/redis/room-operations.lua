@@ -44,16 +44,15 @@ local function clear()
   end
 end
 
-if operation == 'keep' then
-  -- A long record takes longer to read than a claim lasts.
-  if call('HGET', key, 'c') ~= token then return 'late' end
-  call('HSET', key, 'r', now + fillMs)
-  call('PEXPIRE', key, fillMs)
-  return { 'ok' }
-end
-if operation == 'fill' then
+if operation == 'fill' or operation == 'keep' then
   -- The record of a claim that was lost since, or has lapsed, may lack what was taken behind it.
   if call('HGET', key, 'c') ~= token then return 'late' end
+  if operation == 'keep' then
+    -- A long record takes longer to read than a claim lasts.
+    call('HSET', key, 'r', now + fillMs)
+    call('PEXPIRE', key, fillMs)
+    return { 'ok' }
+  end
   clear()
   call('HSET', key, 'h', cmsgpack.pack({ incarnation, given.g }))
   if given.m then call('HSET', key, 'w' .. given.m, cmsgpack.pack({ 0, 0, 0, 0, now })) end

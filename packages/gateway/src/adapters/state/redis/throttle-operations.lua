@@ -240,16 +240,15 @@ local function restore(restored, urgent)
   end
 end
 
-if operation == 'keep' then
-  -- A long record takes longer to read than a claim lasts.
-  if call('HGET', key, 'c') ~= token then return { 'late' } end
-  call('HSET', key, 'r', now + fillMs)
-  call('PEXPIRE', key, fillMs)
-  return { 'ok' }
-end
-if operation == 'fill' then
+if operation == 'fill' or operation == 'keep' then
   -- The record of a claim that was lost since, or has lapsed, may lack what has counted behind it.
   if call('HGET', key, 'c') ~= token then return { 'late' } end
+  if operation == 'keep' then
+    -- A long record takes longer to read than a claim lasts.
+    call('HSET', key, 'r', now + fillMs)
+    call('PEXPIRE', key, fillMs)
+    return { 'ok' }
+  end
   call('UNLINK', key)
   head = { generation = given.g, keptMs = max(keptMs, given.k), newest = 0, segment = 0, arrival = 4294967296,
     module = 0, waiting = {}, rules = rulesOf() }
