@@ -233,8 +233,10 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     else enqueue(question)
   }
 
+  /** One that is asked again stands before all that have never been asked: questions keep their order. */
   function enqueue(question: Pending): void {
-    waiting.push(question)
+    const at = question.again > 0 ? waiting.findIndex(({ again }) => again === 0) : -1
+    waiting.splice(at < 0 ? waiting.length : at, 0, question)
     startSoon()
   }
 
