@@ -46,11 +46,12 @@ async function joinHints({ urls, ...options }: JoinOptions): Promise<Notifier> {
 async function joinPeers(t: TestContext, { urls, ...options }: JoinOptions): Promise<Peers> {
   const bus = await createRedisBus({ urls })
   const peers = await createRedisPeers({ bus, ...options })
-  t.after(async () => {
+  const close = async () => {
     await peers.close()
     bus.close()
-  })
-  return peers
+  }
+  t.after(close)
+  return { ...peers, close }
 }
 
 async function until(condition: () => boolean): Promise<void> {
