@@ -103,10 +103,9 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
   const { url, tls, node, clock, deadlineMs, isVirtual = false, onError } = options
   const silenceMs = Math.max(silenceMinMs, 2 * deadlineMs)
   let client = connect()
-  /** The instant of `performance.now` at which the connection was made. */
+  /** The instants of `performance.now` at which the connection was made, and at which it was made or found ready last. */
   let madeAt = performance.now()
-  /** The instant of `performance.now` at which the connection was made, or was found ready last. */
-  let readyAt = performance.now()
+  let readyAt = madeAt
   let standing: Standing | undefined
   let waiting: Pending[] = []
   let isStarting = false
@@ -177,7 +176,7 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     else if (performance.now() - readyAt > silenceMs) reconnect()
   }
 
-  async function register(): Promise<void> {
+  async function register(silence: NodeJS.Timeout): Promise<void> {
     const met = client
     const epoch = client.socketEpoch
     const [info] = await Promise.all([
@@ -190,6 +189,7 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     await tryToWrite()
     const replicationId = fieldOf(info, 'master_replid')
     const reading = await readClock(node, clock, () => send(['TIME']))
+    clearTimeout(silence)
     const before = expected
     const incarnation = await options.register({ node, runId: fieldOf(info, 'run_id'), replicationId })
     // A record that gives less than before, though it was told nothing meanwhile, has lost its last commits.
@@ -263,8 +263,8 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
   }
 
   /**
-   * Registers the connection, once for each of its lives; each question waits for that as long as its caller does. Where an
-   * answer to it, or to the greeting before, is lost, the connection is given up as one whose round stays unanswered.
+   * Registers the connection, once for each of its lives; each question waits for that as long as its caller does. Where its
+   * answer, or that to the greeting, is lost, it is given up as one whose round stays unanswered; the record may take longer.
    */
   async function prepare(): Promise<void> {
     if (isPreparing) return
@@ -273,7 +273,7 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     lookAtGreeting()
     const silence = setTimeout(reconnect, silenceMs)
     try {
-      await register()
+      await register(silence)
       startSoon()
     } catch (error) {
       // Why there is no connection, the connection tells.

@@ -107,6 +107,23 @@ describe('the state in Redis', needs('redis'), () => {
     assert.equal(await used(), 2)
   })
 
+  it('keeps a connection whose registration takes the record long', async (t) => {
+    const registrations = createMemoryRegistrations()
+    let registered = 0
+    const { used } = await open(t, {
+      deadlineMs: 500,
+      registrations: {
+        async register(life) {
+          registered += 1
+          await sleep(2_600)
+          return registrations.register(life)
+        },
+      },
+    })
+    await until(async () => (await used()) === 0)
+    assert.equal(registered, 1)
+  })
+
   it('goes on with a server that has forgotten the scripts, in the order in which it was asked', async (t) => {
     const { admin, throttle, used } = await open(t)
     await throttle.pass('acme', [request('a')])
