@@ -9,12 +9,13 @@ import type { Clock, GivenRights, RightRequest, Store, StoredRecipient } from '.
 import { isOnRecord } from '../commit-lookup.ts'
 import { checkPaths } from '../memory/memory-rows.ts'
 import { versionAsRead } from '../recipient-version.ts'
-import { statusCodes, statusOf } from '../status-codes.ts'
+import { statusOf } from '../status-codes.ts'
 import type { PostgresAddress } from './address.ts'
 import { createAdmissions } from './admissions.ts'
 import { createBacklogReads } from './backlog.ts'
 import { readRowsFor, type WholeRow } from './codec.ts'
 import { type Connection, connect, createReadPool, type Db } from './connection.ts'
+import { countDelivered } from './delivered.ts'
 import { createDigestReads } from './digest-reads.ts'
 import { notDurable } from './durability.ts'
 import { createErasures } from './erasures.ts'
@@ -321,14 +322,7 @@ function storeOf(opened: Opened): Store {
         }
       })
     },
-    delivered: ({ from, to, bucketMs, categories }) =>
-      db.query(
-        `SELECT n.tenant, n.category, (o.fired_at / $3::bigint)::bigint AS bucket, count(*)::bigint AS count
-          FROM outcome o JOIN notification n ON n.id = o.id
-          WHERE o.status = ${statusCodes.delivered} AND o.fired_at >= $1 AND o.at >= $1 AND o.fired_at < $2 AND n.category = ANY ($4)
-          GROUP BY 1, 2, 3`,
-        [from, to, bucketMs, categories],
-      ),
+    delivered: (query) => countDelivered(db, query),
     async content(tenant, id) {
       if (!isText(id)) return undefined
       const [row] = await db.query<{ bytes: number; body: Partial<SharedContent> }>(

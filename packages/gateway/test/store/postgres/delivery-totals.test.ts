@@ -8,7 +8,9 @@ import { advance } from '../../../src/model.ts'
 import type { FeedbackEvent } from '../../../src/ports/feedback.ts'
 import type { Store } from '../../../src/ports.ts'
 import { createMemoryRecord } from '../../../src/store/memory/memory.ts'
-import { dropSchemas, joinAt, schemaUrl } from './database.ts'
+import { connect, type Db } from '../../../src/store/postgres/connection.ts'
+import { createDeliveryTotals } from '../../../src/store/postgres/fleet/delivery-totals.ts'
+import { addressOf, ask, dropSchemas, joinAt, schemaUrl } from './database.ts'
 
 const clock = createSystemClock()
 const marketing = { category: 'marketing' }
@@ -115,5 +117,53 @@ describe('a fleet on PostgreSQL', needs('postgres'), () => {
       await members.close()
       await store.close()
     }
+  })
+
+  test('counts the deliveries of a long window in statements of a bounded size', async (t) => {
+    const url = schemaUrl('totals_many')
+    const { members, store } = await joinAt(url, clock, { beatMs: 2_000 })
+    const connection = await connect(addressOf(url))
+    t.after(async () => {
+      await connection.close()
+      await members.close()
+      await store.close()
+    })
+    const count = 210_000
+    // The same instant for very many, too.
+    await ask(
+      url,
+      `INSERT INTO notification SELECT 'n' || n, n, 'acme', 'r', 'marketing', NULL, NULL, ${epoch}, '{}', '{}'
+          FROM generate_series(1, ${count}) n;
+        INSERT INTO outcome SELECT 'n' || n, 'acme', 'email', 6, at, at, 1, at
+          FROM generate_series(1, ${count}) n, LATERAL (SELECT ${epoch} + least(n, 120000) AS at OFFSET 0) i;
+        ANALYZE notification; ANALYZE outcome`,
+    )
+    /** The rows that each statement has counted. */
+    const counted: number[] = []
+    const db: Db = {
+      async query<Row extends object>(text: string, values: readonly unknown[] = []) {
+        const rows = await connection.query<Row & { delivered?: { count: number }[]; count?: number }>(
+          text,
+          values,
+        )
+        const counts = rows.flatMap(
+          ({ delivered, count }) => delivered?.map((each) => each.count) ?? count ?? 0,
+        )
+        counted.push(counts.reduce((sum, each) => sum + each, 0))
+        return rows
+      },
+    }
+    const query = { from: epoch, bucketMs: 86_400_000, categories: ['marketing'] }
+    const { delivered } = await createDeliveryTotals(db).readWith(query)
+    assert.deepEqual(
+      delivered.map((each) => each.count),
+      [count],
+    )
+    assert.ok(Math.max(...counted) <= 100_000, `one statement counts ${Math.max(...counted)}`)
+    const found = await store.delivered({ ...query, to: epoch + 120_000 })
+    assert.deepEqual(
+      found.map((each) => each.count),
+      [119_999],
+    )
   })
 })
