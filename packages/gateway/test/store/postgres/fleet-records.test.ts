@@ -6,7 +6,9 @@ import { createSystemClock } from '../../../src/adapters/clock.ts'
 import { someNotification } from '../../../src/conformance/store/sample.ts'
 import { exerciseTenantRecords } from '../../../src/conformance/tenant-records.ts'
 import type { TenantGeneration } from '../../../src/ports.ts'
-import { ask, dropSchemas, joinAt, schemaUrl } from './database.ts'
+import { connect, type Db } from '../../../src/store/postgres/connection.ts'
+import { createTenantRecords } from '../../../src/store/postgres/fleet/tenant-records.ts'
+import { addressOf, ask, dropSchemas, joinAt, schemaUrl } from './database.ts'
 
 const clock = createSystemClock()
 const conflict = (kind: string, key: string) => ({ applied: false, conflicts: [{ kind, key }] })
@@ -210,5 +212,34 @@ describe('the record of a fleet on PostgreSQL', needs('postgres'), () => {
     assert.deepEqual(await a.keeping.handOver({ categories: ['social'], areListed: false }), [])
     assert.deepEqual(await a.keeping.handOver({ categories: [], areListed: false }), [other!.id])
     await close()
+  })
+
+  test('reads the acceptances of a tenant with very many in statements of a bounded size, in their order', async (t) => {
+    const { url, close } = await twoOn('many')
+    t.after(close)
+    const connection = await connect(addressOf(url))
+    t.after(() => connection.close())
+    const [at, count] = [clock.now(), 25_000]
+    await ask(
+      url,
+      `INSERT INTO notification SELECT 'n' || n, n, '${tenant}', 'r', 'product', NULL, NULL, ${at} + n,
+            '{"module":"shop","priority":"normal"}', '{"decision":{},"timeline":[{},{}]}' FROM generate_series(1, ${count}) n;
+        INSERT INTO outcome SELECT 'n' || n, '${tenant}', 'email', 6, ${at}, ${at}, 1 FROM generate_series(1, ${count}) n`,
+    )
+    let most = 0
+    const db: Db = {
+      async query<Row extends object>(text: string, values?: readonly unknown[]) {
+        const rows = await connection.query<Row>(text, values)
+        if (text.includes('body')) most = Math.max(most, rows.length)
+        return rows
+      },
+    }
+    const { counted, waiting } = await createTenantRecords(db).entries(tenant, at)
+    assert.deepEqual(
+      counted.map((entry) => entry.at - at),
+      Array.from({ length: count }, (_, n) => n + 1),
+    )
+    assert.deepEqual(waiting, [])
+    assert.ok(most <= 10_000, `one statement reads ${most}`)
   })
 })

@@ -1,7 +1,8 @@
 /**
  * Reads from PostgreSQL what the limits of tenants and their room are filled from when the state that holds them is lost:
- * the next generation first, then the record in one snapshot. Changes of an earlier generation are on record by then, or
- * are refused (`commit_group`).
+ * the next generation first, then the record. Changes of an earlier generation are on record by then, or are refused
+ * (`commit_group`), so that the record may be read page by page: of a window with very many, one statement over all would end
+ * in its time-out each time.
  */
 import { boundOf } from '../../../bounds.ts'
 import type { TenantRecords } from '../../../ports/tenants.ts'
@@ -12,6 +13,7 @@ import { isJobKind } from '../job-reads.ts'
 
 interface EntryRow {
   readonly id: string
+  readonly seq: number
   readonly module: string
   readonly is_critical: boolean
   /** Null where it ended before its pass. */
@@ -20,23 +22,28 @@ interface EntryRow {
   readonly due_at: number | null
 }
 
+/** Notifications whose JSON one statement reads: some 0.4 s of the server. */
+const readMax = 10_000
+
+/** The names of all that may count or wait; they are in an index each. */
+const namesOfTenant = `SELECT id FROM notification WHERE tenant = $1 AND created_at >= $2
+  UNION SELECT id FROM live WHERE tenant = $1 AND turned_at >= $2
+  UNION SELECT id FROM outcome WHERE tenant = $1 AND turned_at >= $2
+  UNION SELECT id FROM live WHERE tenant = $1 AND kind = 3`
+
 /**
  * An acceptance counts at its pass, or waits: `kind` 3. Items of a digest were counted when they were accepted, so
  * the notification that it became, which has actors, is left out.
  */
-const entriesOfTenant = `SELECT n.id, n.body->>'module' AS module, n.body->>'priority' = 'critical' AS is_critical,
+const entriesOf = `SELECT n.id, n.seq, n.body->>'module' AS module, n.body->>'priority' = 'critical' AS is_critical,
     l.kind IS NOT DISTINCT FROM 3::smallint AS waits, l.due_at,
     CASE WHEN l.kind = 3 THEN coalesce((coalesce(l.state, n.first)->'decision'->>'at')::double precision, l.due_at)
       WHEN n.first->'timeline'->1->>'reason' IN ('tenant_limit', 'module_limit', 'state_unavailable') THEN coalesce(l.turned_at, o.turned_at)
       ELSE coalesce(l.turned_at, o.turned_at, n.created_at) END AS at
-  FROM (SELECT id FROM notification WHERE tenant = $1 AND created_at >= $2
-      UNION SELECT id FROM live WHERE tenant = $1 AND turned_at >= $2
-      UNION SELECT id FROM outcome WHERE tenant = $1 AND turned_at >= $2
-      UNION SELECT id FROM live WHERE tenant = $1 AND kind = 3) named
+  FROM unnest($1::text[]) named(id)
     CROSS JOIN LATERAL (SELECT * FROM notification WHERE notification.id = named.id) n
     LEFT JOIN live l ON l.id = named.id LEFT JOIN outcome o ON o.id = named.id
-  WHERE n.body->'actors' IS NULL
-  ORDER BY n.seq`
+  WHERE n.body->'actors' IS NULL`
 
 export function createTenantRecords(db: Db): TenantRecords {
   const nextGeneration = async (tenant: string, state: TenantGeneration['state']): Promise<number> => {
@@ -59,7 +66,13 @@ export function createTenantRecords(db: Db): TenantRecords {
       return { throttle: numberOf('throttle'), room: numberOf('room') }
     },
     async entries(tenant, since) {
-      const rows = await db.query<EntryRow>(entriesOfTenant, [tenant, since])
+      const names = await db.query<{ id: string }>(namesOfTenant, [tenant, since])
+      const rows: EntryRow[] = []
+      for (let from = 0; from < names.length; from += readMax) {
+        const page = names.slice(from, from + readMax).map(({ id }) => id)
+        for (const row of await db.query<EntryRow>(entriesOf, [page])) rows.push(row)
+      }
+      rows.sort((a, b) => a.seq - b.seq)
       const waiting = rows.filter(({ waits }) => waits)
       const counted = rows.filter(({ waits, at }) => !waits && at !== null && at >= since)
       return {
