@@ -185,10 +185,13 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
       )
     }
 
-  /** Waits for all; where one fails, the subjects that others have paused are resumed, as the caller hears of none. */
+  /**
+   * Waits for all: a caller that hears of a failure releases what it has asked for, and nothing may be taken behind that.
+   * Where one fails, the subjects that others have paused are resumed, as the caller hears of none.
+   */
   async function together<Answer>(
     works: readonly Promise<Answer>[],
-    pausedBy: (answers: readonly Answer[]) => readonly Subject[],
+    pausedBy: (answers: readonly Answer[]) => readonly Subject[] = () => [],
   ): Promise<readonly Answer[]> {
     const ends = await Promise.allSettled(works)
     const answers = ends.flatMap((end) => (end.status === 'fulfilled' ? [end.value] : []))
@@ -224,7 +227,7 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
 
   return {
     mayKeepHolds: true,
-    reserve: (requests) => Promise.all(requests.map((request) => reserve(request, 'reserve'))),
+    reserve: (requests) => together(requests.map((request) => reserve(request, 'reserve'))),
     preview: (requests) => Promise.all(requests.map((request) => reserve(request, 'preview'))),
     fire: (requests) =>
       together(
@@ -283,7 +286,7 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
     },
     advance,
     holdFingerprints: (requests) =>
-      Promise.all(
+      together(
         requests.map(async (request) => {
           const { windowMs, dry, inPlaceOf = '' } = request
           const [isHeld] = await askPrint('print', request, String(windowMs), flag(dry === true), inPlaceOf)
