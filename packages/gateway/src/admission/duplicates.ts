@@ -46,6 +46,12 @@ export interface Duplicates {
   releaseSuppressed(claimed: readonly Candidate[]): Promise<void>
 }
 
+/** A try to take the fingerprints of several notifications, `own` by their ids. */
+interface Try {
+  readonly own: ReadonlySet<string>
+  hasFailed: boolean
+}
+
 /** Builds the fingerprint hold of a notification, which makes equal ones within the window duplicates. */
 export function fingerprintHoldOf(policy: Policy, notification: Notification, windowMs = 0): FingerprintHold {
   const { subject } = policy.rulesFor(notification).at(-1)!
@@ -70,12 +76,14 @@ export function createDuplicates({ policy, state, limiter, store, clock }: Dupli
   async function takeOrphaned(
     { notification, recipient }: Candidate,
     hold: FingerprintHold,
-    own: ReadonlySet<string>,
+    current: Try,
   ): Promise<boolean> {
     for (let lookMs = lookMsMin; ; lookMs = Math.min(2 * lookMs, lookMsMax)) {
       const holder = await state.fingerprintHolder(hold)
+      if (current.hasFailed) return false
       if (holder !== undefined) {
         // Two batches may name the same recipients: only the later one waits for the other.
+        const { own } = current
         if (own.has(holder.id) || (holder.id > hold.id && own.size > 1)) return false
         const accepted = await store.notification(hold.subject.tenant, holder.id)
         if (accepted !== undefined && countsAsFirst(accepted)) return false
@@ -95,15 +103,27 @@ export function createDuplicates({ policy, state, limiter, store, clock }: Dupli
     }
   }
 
-  function takeAllOrphaned(
+  /** Where one of them fails the others end, and are waited for: the caller releases what was taken until then. */
+  async function takeAllOrphaned(
     candidates: readonly Candidate[],
     holds: readonly FingerprintHold[],
     isHeld: readonly boolean[],
   ): Promise<readonly boolean[]> {
-    const own = new Set(holds.map(({ id }) => id))
-    return Promise.all(
-      holds.map((hold, index) => isHeld[index] === true || takeOrphaned(candidates[index]!, hold, own)),
+    const current: Try = { own: new Set(holds.map(({ id }) => id)), hasFailed: false }
+    const ends = await Promise.allSettled(
+      holds.map(async (hold, index) => {
+        try {
+          return isHeld[index] === true || (await takeOrphaned(candidates[index]!, hold, current))
+        } catch (error) {
+          current.hasFailed = true
+          throw error
+        }
+      }),
     )
+    return ends.map((end) => {
+      if (end.status === 'rejected') throw end.reason
+      return end.value
+    })
   }
 
   /**

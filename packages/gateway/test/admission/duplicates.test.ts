@@ -13,7 +13,10 @@ const subject = { key: 'acme/ada', tenant: 'acme', recipient: 'ada' }
 const windowMs = 3_600_000
 
 /** Another process holds the fingerprint of `held` under this id. Its notification is on record with the status, if any. */
-async function heldBy(holder: string, { held = 'f', status }: { held?: string; status?: Status } = {}) {
+async function heldBy(
+  holder: string,
+  { held = 'f', status, failing }: { held?: string; status?: Status; failing?: string } = {},
+) {
   const clock = createVirtualClock(1_000_000)
   const state = createMemoryState({
     clock,
@@ -26,7 +29,14 @@ async function heldBy(holder: string, { held = 'f', status }: { held?: string; s
       deduplicationWindowMs: windowMs,
       rulesFor: () => [{ subject, rules: [] }],
     } as unknown as Policy,
-    state: { ...state, mayKeepHolds: true },
+    state: {
+      ...state,
+      mayKeepHolds: true,
+      async fingerprintHolder(hold) {
+        if (hold.fingerprint === failing) throw new Error('no answer')
+        return state.fingerprintHolder(hold)
+      },
+    },
     limiter: { takeBack: async () => {} },
     store: {
       notification: async () =>
@@ -45,7 +55,7 @@ async function heldBy(holder: string, { held = 'f', status }: { held?: string; s
     return claimed.map(({ notification }) => notification.id)
   }
   const heldNow = () => state.fingerprintHolder({ subject, fingerprint: held })
-  return { clock, duplicates, heldNow, suppress }
+  return { clock, duplicates, heldNow, state, suppress }
 }
 
 for (const [holder, order] of [
@@ -92,4 +102,13 @@ for (const [status, stays] of [
 test('a batch does not wait for a later one, which may wait for it', async () => {
   const { suppress } = await heldBy('4')
   assert.deepEqual(await suppress({ 2: 'f', 3: 'g' }), ['3'])
+})
+
+test('a batch of which one cannot be asked takes nothing any more when the fingerprints are given back', async () => {
+  const { clock, state, heldNow, suppress } = await heldBy('1', { failing: 'g' })
+  await state.holdFingerprints([{ subject, fingerprint: 'g', id: '1', windowMs }])
+  const failed = assert.rejects(suppress({ 2: 'f', 3: 'g' }), /no answer/)
+  await clock.runUntil(clock.now() + 20_000)
+  await failed
+  assert.equal((await heldNow())?.id, '1', 'not taken by a try that has failed')
 })
