@@ -192,12 +192,17 @@ function titled(error: SluiceError): string {
   return `${errors[error.code].title.toLowerCase()}\n${error.message.replace(/^/gm, '  ')}`
 }
 
+/** Time in which the log hears that its reader has gone, ms. */
+const logHearsMs = 100
+
 /** Runs the command line of this process and exits with its code. */
 export async function runProcess(): Promise<never> {
   // A closed pipe ends the command: `sluice dead-letters list | head` ends when head does.
-  process.stdout.on('error', (error: NodeJS.ErrnoException) =>
-    process.exit(error.code === 'EPIPE' ? exitCodes.ok : exitCodes.failure),
-  )
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    const code = error.code === 'EPIPE' ? exitCodes.ok : exitCodes.failure
+    // Where nobody reads the log either, pino hears of that by now: at an exit it would try for ever to write what is left.
+    setTimeout(() => process.exit(code), logHearsMs)
+  })
   const code = await main(process.argv.slice(2), processIo())
   // A pipe takes as much as its reader leaves room for; text that is still buffered would be lost at the exit.
   for (const stream of [process.stdout, process.stderr])

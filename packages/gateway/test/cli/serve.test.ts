@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer } from 'node:net'
@@ -200,4 +201,12 @@ test('a store in a folder that cannot be made is reported at once, with exit cod
   })
   assert.deepEqual(await exit, { code: 2, signal: null })
   assert.match(output.err, /The store file \/proc\/sluice\/data\.db cannot be opened: ENOENT/)
+})
+
+test('a start whose standard output and standard error nobody reads any more ends', async (t) => {
+  const { child } = start(t, ['serve'], { cwd: temporaryFolder(t), env: anyPort })
+  const ended = once(child, 'exit', { signal: AbortSignal.timeout(20_000) })
+  child.stdout!.destroy()
+  child.stderr!.destroy()
+  await ended
 })
