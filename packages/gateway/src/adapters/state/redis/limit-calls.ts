@@ -81,8 +81,11 @@ interface LimitQuestion extends LimitCall {
 
 /** A question waits so much longer at most while its subject is filled, be it again and again, ms. */
 const fillsMs = 2_000
-/** A claim to fill a subject lapses 2 s after it was renewed last (limit-subject.lua); it is renewed so often, ms. */
-const renewMs = 800
+/**
+ * A claim to fill a subject lapses 2 s after it was renewed last (limit-subject.lua); it is renewed so often, ms, and so many
+ * times: where this process reads nothing, another one fills the subject.
+ */
+const [renewMs, renewalsMax] = [800, 10]
 /** Pauses before the next question, while another process fills a subject or newcomers are held up, ms. */
 const pausesMs = [5, 10, 20, 40] as const
 /**
@@ -228,7 +231,11 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
    */
   function fill({ subject, operation }: LimitCall, token: string): Promise<boolean> {
     // A record that is busy takes longer to read than a claim lasts.
-    const renewing = setInterval(() => tellClaim('keep', subject, token), renewMs)
+    let renewals = 0
+    const renewing = setInterval(() => {
+      renewals += 1
+      if (renewals <= renewalsMax) tellClaim('keep', subject, token)
+    }, renewMs)
     renewing.unref()
     const work = factsOf(subject, token)
       .then(async (facts) => {

@@ -42,8 +42,11 @@ export interface TenantValue {
 const pausesMs = [5, 10, 20] as const
 /** A fill may take longer than a question: it goes on when nobody waits for it. */
 const fillDeadlineMs = 2_000
-/** A claim lapses 2 s after it was renewed last (room-operations.lua, throttle-queue.lua); it is renewed so often, ms. */
-const renewMs = 500
+/**
+ * A claim lapses 2 s after it was renewed last (room-operations.lua, throttle-queue.lua); it is renewed so often, ms, and so
+ * many times: where this process reads nothing, another one fills the value.
+ */
+const [renewMs, renewalsMax] = [500, 60]
 
 export function createTenantValue(options: TenantValueOptions): TenantValue {
   const { redis, clock, script, name, read, onError } = options
@@ -58,7 +61,10 @@ export function createTenantValue(options: TenantValueOptions): TenantValue {
 
   /** Fills the value once, under a claim. A fill is never repeated: its record is read for the generation that it took. */
   function fill(tenant: string, claim: string): Promise<void> {
+    let renewals = 0
     const renewing = setInterval(() => {
+      renewals += 1
+      if (renewals > renewalsMax) return
       // One that comes late, or behind the fill, changes nothing.
       redis.ask(script, keyOf(tenant), ['keep', '{}', claim]).catch(() => undefined)
     }, renewMs)

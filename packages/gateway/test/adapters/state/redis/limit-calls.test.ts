@@ -4,8 +4,9 @@ import { it } from 'node:test'
 import { limit } from '@sluice/limits'
 import { needs } from '../../../../../../scripts/services/needs.ts'
 import { createSystemClock } from '../../../../src/adapters/clock.ts'
+import type { RecoveredSubject } from '../../../../src/adapters/state/recovered-subject.ts'
 import { createRedisLimits } from '../../../../src/adapters/state/redis/redis-limits.ts'
-import { openRedis } from './open.ts'
+import { newPrefix, openRedis } from './open.ts'
 
 const subject = { key: 'acme/ada', tenant: 'acme', recipient: 'ada' }
 const rules = [limit('one', '1/10s', { stream: 'all' })]
@@ -37,4 +38,34 @@ it('fills a subject whose record takes longer to read than a claim lasts', needs
     }
   assert.equal(reads, 1)
   await limits.close()
+})
+
+it('fills a subject in the place of a process that reads nothing', needs('redis'), async () => {
+  const clock = createSystemClock()
+  const prefix = newPrefix()
+  const open = (member: string, recover: () => Promise<RecoveredSubject>) =>
+    createRedisLimits({
+      redis: openRedis('redis', { deadlineMs: 500, prefix }),
+      clock,
+      member,
+      marginMs: 20,
+      rulesName: () => 'rules',
+      recover,
+    })
+  const { promise: asked, resolve: asks } = Promise.withResolvers<void>()
+  const hangs = open('a', () => {
+    asks()
+    return new Promise(() => {})
+  })
+  const goesOn = open('b', async () => ({ entries: [], fingerprints: [], waitlist: [] }))
+  hangs.reserve([{ subject, id: '1', rules }]).catch(() => undefined)
+  await asked
+  for (const endMs = performance.now() + 20_000; ; )
+    try {
+      assert.equal((await goesOn.reserve([{ subject, id: '2', rules }]))[0]!.allowed, true)
+      break
+    } catch (error) {
+      if (performance.now() > endMs) throw error
+    }
+  await Promise.all([hangs.close(), goesOn.close()])
 })

@@ -173,11 +173,18 @@ for (const engine of engines)
       const { openState, prefix, now } = openLimits(engine)
       const admin = await adminOf(t, engine)
       const { promise: read, resolve } = Promise.withResolvers<void>()
+      const { promise: asked, resolve: asks } = Promise.withResolvers<void>()
       const none = { entries: [], fingerprints: [], waitlist: [] }
-      const slow = openState({ recover: () => read.then(() => none) })
+      const slow = openState({
+        async recover() {
+          asks()
+          await read
+          return none
+        },
+      })
       const quick = openState({ recover: () => none })
       const late = reserve(slow, '1')
-      await sleep(30)
+      await asked
       await admin.remove(`${prefix}{l/${ada.key}}:about`)
       assert.equal((await quick.fire([request('2')]))[0]!.fired, true)
       resolve()
