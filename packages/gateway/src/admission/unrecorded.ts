@@ -62,7 +62,9 @@ export function createUnrecorded({ settleFrom, rest, isStopped, onError }: Unrec
     missed(id, subject) {
       const known = missing.get(subject.key)
       if (known !== undefined) {
-        if (known.least === undefined || id < known.least) known.least = id
+        const { least } = known
+        // One that is on record by now was looked at again, with those behind it.
+        if (least === undefined || id < least || !subjects.has(least)) known.least = id
         return
       }
       const of = { least: id }

@@ -1,6 +1,7 @@
 /** A place that becomes free while the commit of one who waits for it is under way at another gateway. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { createUnrecorded } from '../../src/admission/unrecorded.ts'
 import { createHarness, second } from '../harness.ts'
 
 const policy = {
@@ -42,3 +43,28 @@ for (const [answers, as] of [
     await harness.runFor(2 * second)
     assert.equal((await harness.notification(last!.id)).dueAt, dueAt)
   })
+
+test('one that another gateway is writing is looked at again behind one of this process that is on record first', async () => {
+  const subject = { key: 'default:ada', tenant: 'default' }
+  const settled: string[] = []
+  const { promise: rested, resolve: wake } = Promise.withResolvers<void>()
+  const unrecorded = createUnrecorded({
+    async settleFrom(_, id) {
+      settled.push(id)
+      if (id === 'own') miss('theirs')
+    },
+    rest: () => rested,
+    isStopped: () => false,
+    onError: (_, error) => assert.fail(String(error)),
+  })
+  function miss(id: string): void {
+    unrecorded.note(id, subject)
+    unrecorded.missed(id, subject)
+  }
+  miss('own')
+  miss('theirs')
+  unrecorded.recorded('own')
+  wake()
+  await new Promise(setImmediate)
+  assert.deepEqual(settled, ['own', 'theirs'])
+})
