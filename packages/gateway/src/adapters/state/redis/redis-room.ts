@@ -95,12 +95,8 @@ export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
         for (const bound of bounds) use[bound] += each[bound]
         uses.set(name, use)
       }
-      return JSON.stringify({
-        g,
-        m: member,
-        w: Array.from(uses, ([name, { queue, waiting, bytes }]) => [name, queue, waiting, bytes]),
-        d: [...gone],
-      })
+      const w = Array.from(uses, ([name, { queue, waiting, bytes }]) => [name, queue, waiting, bytes])
+      return [JSON.stringify({ g, m: member, w, d: [...gone] })]
     },
   })
   let words = 0

@@ -13,24 +13,11 @@ import type {
   WindowUse,
 } from '../../../ports/tenants.ts'
 import type { Clock } from '../../../ports.ts'
-import type { RestoredEntry } from '../throttle/throttle-queue.ts'
 import type { Reply } from './redis-answers.ts'
 import type { RedisState } from './redis-state.ts'
 import { throttleScript } from './scripts.ts'
 import { createTenantValue, type TenantAnswer } from './tenant-value.ts'
-
-/** An entry on record that counts for the limits of its tenant and module. */
-interface CountedEntry {
-  readonly module: string
-  /** The instant at which it counts, epoch ms. */
-  readonly at: number
-  readonly isCritical: boolean
-}
-
-export interface ThrottleEntries {
-  readonly counted: readonly CountedEntry[]
-  readonly waiting: readonly RestoredEntry[]
-}
+import { fillParts, type ThrottleEntries } from './throttle-fill.ts'
 
 /** The record of the store from which a lost queue is filled. */
 export interface ThrottleRecord {
@@ -111,29 +98,28 @@ export function createRedisThrottle(options: RedisThrottleOptions): RedisThrottl
     return JSON.stringify({ t: windowsOf(rates.tenant), m: windowsOf(rates.module), ...more })
   }
 
-  async function readRecord(tenant: string): Promise<string> {
+  async function readRecord(tenant: string): Promise<readonly string[]> {
     const rates = ratesOf(tenant)
     const keptMs =
       Math.max(0, ...[...rates.tenant, ...rates.module].map(({ windowMs }) => windowMs)) + marginMs
     const g = await record.nextThrottleGeneration(tenant)
-    const { counted, waiting } = await record.entries(tenant, clock.now() - keptMs)
-    const rowsOf = (isCritical: boolean) =>
-      counted
-        .filter((entry) => entry.isCritical === isCritical)
-        .map(({ module, at }) => [module, at] as const)
-        .sort(([, a], [, b]) => a - b)
-    return payloadOf(tenant, {
-      g,
-      k: keptMs,
-      counted: rowsOf(false),
-      urgent: rowsOf(true),
-      waiting: waiting.map(({ id, module, at, dueAt }) => [
-        id,
-        module,
-        Math.min(at, never),
-        Math.min(dueAt, never),
-      ]),
-    })
+    const entries = await record.entries(tenant, clock.now() - keptMs)
+    const parts = fillParts(entries, { ...rates, marginMs }, clock.now())
+    return parts.map(({ counted, waiting }, index) =>
+      payloadOf(tenant, {
+        g,
+        k: keptMs,
+        p: index,
+        e: index === parts.length - 1 ? 1 : 0,
+        counted,
+        waiting: waiting.map(([id, module, dueAt, place]) => [
+          id,
+          module,
+          Math.min(dueAt, never),
+          Math.min(place, never),
+        ]),
+      }),
+    )
   }
 
   const ask = (tenant: string, operation: string, more: object): Promise<TenantAnswer> =>

@@ -20,8 +20,11 @@ export interface TenantValueOptions {
   readonly script: Script
   /** The name of the value behind the tenant in the key. */
   readonly name: string
-  /** Takes the next generation and reads the record: the arguments of the operation `fill`, as JSON. */
-  readonly read: (tenant: string) => Promise<string>
+  /**
+   * Takes the next generation and reads the record: the arguments of the operation `fill`, as JSON, in as many parts as
+   * are asked one after the other. The value is unknown until the last one is answered.
+   */
+  readonly read: (tenant: string) => Promise<readonly string[]>
   readonly onError?: ((error: unknown) => void) | undefined
 }
 
@@ -40,7 +43,7 @@ export interface TenantValue {
 
 /** Pauses before the next question while another process fills the value, ms. */
 const pausesMs = [5, 10, 20] as const
-/** A fill may take longer than a question: it goes on when nobody waits for it. */
+/** A part of a fill may take longer than a question: it goes on when nobody waits for it. */
 const fillDeadlineMs = 2_000
 /**
  * A claim lapses 2 s after it was renewed last (room-operations.lua, throttle-queue.lua); it is renewed so often, ms, and so
@@ -70,8 +73,8 @@ export function createTenantValue(options: TenantValueOptions): TenantValue {
     }, renewMs)
     renewing.unref()
     const under = (async () => {
-      const payload = await read(tenant)
-      await redis.ask(script, keyOf(tenant), ['fill', payload, claim], fillDeadlineMs)
+      for (const part of await read(tenant))
+        await redis.ask(script, keyOf(tenant), ['fill', part, claim], fillDeadlineMs)
     })().finally(() => {
       clearInterval(renewing)
       if (filling.get(tenant) === under) filling.delete(tenant)

@@ -182,81 +182,44 @@ local function takePromoted(all)
   return ids
 end
 
--- Gives every restored entry a place; answers how much later than promised they are in sum, ms.
-local function placeAll(order)
-  local promises, touched = {}, {}
-  for _, entry in ipairs(order) do
-    local module = moduleOf(entry[2], true)
-    local t = placeOf(module, now)
-    put(module, t)
-    insert(module.places, t)
-    if not promises[module] then
-      promises[module] = {}
-      touched[#touched + 1] = module
-    end
-    table.insert(promises[module], entry[3])
-  end
-  local lateMs = 0
-  for _, module in ipairs(touched) do
-    for index, promised in ipairs(promises[module]) do lateMs = lateMs + max(0, at(module.places, index) - promised) end
-  end
-  return lateMs
-end
-
-local function clear(counted)
-  for _, number in ipairs(head.waiting) do
-    local module = moduleAt(number)
-    while module.places.length > 0 do take(module, removeAt(module.places, module.places.length)) end
-  end
-  for _, each in ipairs(counted) do take(moduleOf(each[1], true), each[2]) end
-end
-
-local function countAll(counted)
-  for _, each in ipairs(counted) do put(moduleOf(each[1], true), each[2]) end
-end
-
--- Restores the waiting entries behind what has passed: see restore in throttle-queue.ts.
-local function restore(restored, urgent)
-  local byPromise = {}
-  for index, entry in ipairs(restored) do
-    stand(moduleOf(entry[2], true), entry[1], nextArrival(), entry[4])
-    byPromise[index] = { entry[1], entry[2], entry[3], entry[4], index }
-  end
-  countAll(urgent)
-  local lateMs = placeAll(restored)
-  if lateMs == 0 then return end
-  table.sort(byPromise, function(a, b)
-    if a[3] == b[3] then return a[5] < b[5] end
-    return a[3] < b[3]
-  end)
-  clear(urgent)
-  if placeAll(byPromise) < lateMs then
-    countAll(urgent)
-    moveUp(now)
+-- Takes over one part of what throttle-fill.ts has prepared: counted instants, and entries with their places. The value
+-- is unknown until the last part: its head stands aside.
+local function fill()
+  local filled = call('HGET', key, 'f')
+  if filled then
+    head = headOf(cmsgpack.unpack(filled))
   else
-    clear({})
-    countAll(urgent)
-    placeAll(restored)
+    head = { generation = given.g, keptMs = max(keptMs, given.k), newest = 0, segment = 0, arrival = 4294967296,
+      module = 0, waiting = {}, rules = rulesOf(), part = 0 }
+    forgetSpan()
+  end
+  -- A part whose answer was lost is asked again; what a server has lost of the parts before makes the fill void.
+  if given.p ~= head.part then return end
+  for _, each in ipairs(given.counted) do put(moduleOf(each[1], true), each[2]) end
+  for _, entry in ipairs(given.waiting) do
+    local module, place = moduleOf(entry[2], true), entry[4]
+    stand(module, entry[1], nextArrival(), entry[3])
+    put(module, place)
+    insert(module.places, place)
+  end
+  if given.e == 1 then
+    call('HDEL', key, 'r', 'c', 'f')
+    save()
+  else
+    head.part = head.part + 1
+    saveLists()
+    call('HSET', key, 'f', packedHead())
   end
 end
 
 if operation == 'fill' or operation == 'keep' then
   -- The record of a claim that was lost since, or has lapsed, may lack what has counted behind it.
   if call('HGET', key, 'c') ~= token then return { 'late' } end
-  if operation == 'keep' then
-    -- A long record takes longer to read than a claim lasts.
-    call('HSET', key, 'r', now + fillMs)
-    call('PEXPIRE', key, fillMs)
-    return { 'ok' }
-  end
-  call('UNLINK', key)
-  head = { generation = given.g, keptMs = max(keptMs, given.k), newest = 0, segment = 0, arrival = 4294967296,
-    module = 0, waiting = {}, rules = rulesOf() }
-  forgetSpan()
-  countAll(given.counted)
-  restore(given.waiting, given.urgent)
-  save()
-  return { 'ok', head.generation, nextPromotion() }
+  -- A long record takes longer to read, and to be written, than a claim lasts.
+  call('HSET', key, 'r', now + fillMs)
+  call('PEXPIRE', key, fillMs)
+  if operation == 'fill' then fill() end
+  return { 'ok' }
 end
 
 if not load() then

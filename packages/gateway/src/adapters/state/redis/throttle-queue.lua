@@ -12,7 +12,7 @@
 --               back, each with a space behind it; none of an entry that is known to be on record
 --   n<n>:<a>    the id of the entry with the arrival number a
 --   d<n>:<id>   place of an entry that had its turn within the last seconds; D their order
---   r, c        until when a caller fills this value, and the token of its claim
+--   r, c, f     until when a caller fills this value, the token of its claim, and the head of the parts that are filled
 --
 -- ARGV[7]  JSON: t, m windows of the tenant and of each module as [max, ms], ms with the margin; o the process that
 --          decides a notification or takes it back; a 1 of a process that has started, or looks after what others
@@ -40,6 +40,16 @@ end
 
 local function rulesOf() return cjson.encode({ tenantWindows, moduleWindows }) end
 
+local function headOf(h)
+  return { generation = h[2], keptMs = h[3], since = h[4], till = h[5], newest = h[6], segment = h[7], arrival = h[8],
+    module = h[9], waiting = h[10], rules = h[11], part = h[12] }
+end
+
+local function packedHead()
+  return cmsgpack.pack({ incarnation, head.generation, head.keptMs, head.since, head.till, head.newest, head.segment,
+    head.arrival, head.module, head.waiting, head.rules, head.part })
+end
+
 local function load()
   local packed = call('HGET', key, 'h')
   if not packed then return end
@@ -47,15 +57,13 @@ local function load()
   -- Windows that have become wider count instants that were forgotten: unknown, too.
   if h[1] ~= incarnation or h[2] < leastGeneration or h[3] < keptMs then return end
   if given.a == 1 and h[11] ~= rulesOf() then return end
-  head = { generation = h[2], keptMs = h[3], since = h[4], till = h[5], newest = h[6], segment = h[7], arrival = h[8],
-    module = h[9], waiting = h[10], rules = h[11] }
+  head = headOf(h)
   return true
 end
 
 local function save()
   saveLists()
-  call('HSET', key, 'h', cmsgpack.pack({ incarnation, head.generation, head.keptMs, head.since, head.till, head.newest,
-    head.segment, head.arrival, head.module, head.waiting, head.rules }))
+  call('HSET', key, 'h', packedHead())
   call('PEXPIRE', key, floor(max(idleMs, min(head.newest - now, 400 * idleMs) + 2 * head.keptMs + idleMs)))
 end
 

@@ -28,6 +28,18 @@ export function remove(log: number[], t: number): boolean {
   return true
 }
 
+/** Removes each of the sorted times once, as far as they are there. */
+export function removeAll(log: number[], times: readonly number[]): void {
+  let kept = 0
+  let next = 0
+  for (const t of log) {
+    while (times[next]! < t) next += 1
+    if (times[next] === t) next += 1
+    else log[kept++] = t
+  }
+  log.length = kept
+}
+
 /** Drops entries ≤ t once there are enough of them to be worth moving the rest. */
 export function forget(log: number[], t: number): void {
   const stale = countUntil(log, t)

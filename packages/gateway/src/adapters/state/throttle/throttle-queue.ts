@@ -14,7 +14,7 @@
  */
 import type { ThrottlePlace, WindowUse } from '../../../ports/tenants.ts'
 import { nextPromotionAt, takePromoted } from './promotions.ts'
-import { countUntil, forget, insert, remove } from './sorted.ts'
+import { countUntil, forget, insert, remove, removeAll } from './sorted.ts'
 import type { Counted, ModuleQueue, RestoredEntry, ThrottleLimits } from './throttle-limits.ts'
 import { freeUnder, useOf } from './windows.ts'
 
@@ -85,6 +85,11 @@ export class ThrottleQueue {
   /** Returns the place that `join` would give. */
   peek(module: string, now: number): ThrottlePlace {
     return this.#placeOf(this.#modules.get(module) ?? noModule, now)
+  }
+
+  /** Returns the places of a module's entries, in the order of these. */
+  placesOf(module: string): readonly number[] {
+    return this.#modules.get(module)?.places ?? []
   }
 
   /** Returns the current place of an entry; undefined where it is not in the queue. */
@@ -330,7 +335,14 @@ export class ThrottleQueue {
 
   /** Removes all places, and the counted entries given. */
   #clear(counted: readonly Counted[]): void {
-    for (const queue of this.#waiting.values()) for (const at of queue.places.splice(0)) this.#take(queue, at)
+    // Taken one after the other, each would move all behind it: 25 s for 500,000 entries in place of 2.
+    const freed = [...this.#waiting.values()].flatMap((queue) => {
+      removeAll(queue.log, queue.places)
+      return queue.places.splice(0)
+    })
+    freed.sort((a, b) => a - b)
+    removeAll(this.#log, freed)
+    this.#full = { since: never, until: -never }
     for (const { module, at } of counted) this.#take(this.#module(module), at)
   }
 

@@ -1,5 +1,6 @@
 /** The record of one tenant's throttle queues, as a store keeps it: what has passed, what waits, and their generation. */
-import type { ThrottleEntries, ThrottleRecord } from '../../../../src/adapters/state/redis/redis-throttle.ts'
+import type { ThrottleRecord } from '../../../../src/adapters/state/redis/redis-throttle.ts'
+import type { ThrottleEntries } from '../../../../src/adapters/state/redis/throttle-fill.ts'
 import type { RestoredEntry } from '../../../../src/adapters/state/throttle/throttle-queue.ts'
 
 interface Passed {
