@@ -9,6 +9,7 @@ import type { Clock, Store } from '../ports.ts'
 import type { Ledger, Scheduler } from '../stages.ts'
 import type { Verdict } from './candidate.ts'
 import { moveTo } from './evaluate.ts'
+import { retryDelayMs } from './rests.ts'
 
 export interface MoveUpWriterOptions {
   readonly store: Pick<Store, 'notification'>
@@ -34,8 +35,8 @@ export interface MoveUpWriter {
 const triesMax = 8
 /** Failed writes that are tried again at most: each is a timer. Beyond that the next start moves them up. */
 const failedMax = 10_000
-/** Delay until the next try, ms: doubles with each failure. */
-const [againMs, againMsMax] = [1_000, 60_000]
+/** Delay until the first retry, ms. */
+const againMs = 1_000
 
 export function createMoveUpWriter(options: MoveUpWriterOptions): MoveUpWriter {
   const { store, ledger, scheduler, clock, rest, isStopped, onError } = options
@@ -92,7 +93,7 @@ export function createMoveUpWriter(options: MoveUpWriterOptions): MoveUpWriter {
       return
     }
     failed += 1
-    for (let isDone = false, waitMs = againMs; !isDone; waitMs = Math.min(2 * waitMs, againMsMax)) {
+    for (let isDone = false, failures = 0, waitMs = againMs; !isDone; failures += 1) {
       await rest(waitMs)
       isDone = isStopped()
       try {
@@ -100,6 +101,7 @@ export function createMoveUpWriter(options: MoveUpWriterOptions): MoveUpWriter {
       } catch (error) {
         onError(`let ${id} of ${tenant} move up`, error)
         isDone = !concernsAll(error)
+        waitMs = retryDelayMs(againMs, failures + 1, error, failed)
       }
     }
     // After a stop it counts: the next start has to move the notification up.

@@ -18,7 +18,7 @@ import type { Evaluator } from './evaluate.ts'
 import { comesBefore, createMoveUpTurn, type MoveUpTurn } from './move-up-turn.ts'
 import { createMoveUpWriter } from './move-up-writer.ts'
 import { findOrNobody, type RecipientCache } from './recipient-cache.ts'
-import { createRests } from './rests.ts'
+import { createRests, retryDelayMs } from './rests.ts'
 import { createStartWalk, type Review } from './start-walk.ts'
 import { createUnrecorded } from './unrecorded.ts'
 
@@ -81,8 +81,8 @@ const [noInstant, anyInstant] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFIN
  * Where more wait for one subject, newcomers are booked behind all of them after that, and close up when the pass is over.
  */
 const pausedMax = 2 * sliceMax
-/** Until a subject is settled again, ms: twice as long with each failure; while an engine is away the second, or 1 ms a subject. */
-const [againMs, awayMsMax, againMsMax] = [1_000, 2_000, 60_000]
+/** Until a subject is settled again behind the first failure, ms. */
+const againMs = 1_000
 
 export function createMovingUp(options: MovingUpOptions): MovingUp {
   const { state, limiter, store, policy, ledger, recipients, scheduler, evaluator, closer, clock, onError } =
@@ -159,8 +159,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     if (stopped) return
     const count = failures.get(subject.key) ?? 0
     failures.set(subject.key, count + 1)
-    const max = concernsAll(error) ? Math.max(awayMsMax, failures.size) : againMsMax
-    void rest(Math.min(max, againMs * 2 ** Math.min(count, 30))).then(async () => {
+    void rest(retryDelayMs(againMs, count, error, failures.size)).then(async () => {
       if (stopped) isCutShort = true
       else await state.pause([subject]).then(() => settle(subject))
     })

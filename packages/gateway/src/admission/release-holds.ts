@@ -14,7 +14,7 @@ import type { Clock, LimitState, Store } from '../ports.ts'
 import type { RecipientLimiter, Recipients, ReleaseRequest } from '../stages.ts'
 import { countsAsFirst, fingerprintHoldOf } from './duplicates.ts'
 import { type Holder, LeftHolds, type Step, take } from './left-holds.ts'
-import { createRests } from './rests.ts'
+import { createRests, retryDelayMs } from './rests.ts'
 import type { TenantThrottle } from './tenant-throttle/tenant-throttle.ts'
 
 export interface HoldReleaserOptions {
@@ -62,8 +62,8 @@ export interface HoldReleaser {
 type Print = Parameters<LimitState['releaseFingerprints']>[0][number]
 type OnReleased = (ended: readonly Notification[]) => Promise<void>
 
-/** Retry delay, ms: doubles with each failure. */
-const [retryMsMin, retryMsMax] = [1_000, 60_000]
+/** Delay until the first retry, ms. */
+const retryMs = 1_000
 /** Notifications whose holds are retried at once. Those of any more are over when their instants have passed. */
 const retriesMax = 10_000
 /** Behind the end of a process, ms: whoever released for all may have gone itself, and another one does from its next beat on. */
@@ -111,8 +111,8 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
 
   /** Retries until the steps are taken, one fails for a reason of its own, or the gateway stops. */
   async function retry(id: string, steps: Step[]): Promise<void> {
-    for (let retryMs = retryMsMin; ; ) {
-      await rest(retryMs)
+    for (let failures = 0, waitMs = retryMs; ; failures += 1) {
+      await rest(waitMs)
       if (stopped) {
         isLeft = true
         return
@@ -122,9 +122,7 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
       } catch (error) {
         onError(`release what ${id} held`, error)
         if (!isPassing(error)) return
-        // While the server of the limits is away it is asked once in a while, whoever asks; those who wait are to move up
-        // soon after it is back.
-        retryMs = isStateAway(error) ? retryMsMin : Math.min(retryMsMax, 2 * retryMs)
+        waitMs = retryDelayMs(retryMs, failures + 1, error, retries.size)
       }
     }
   }

@@ -1,5 +1,26 @@
 /** Pauses that a stop ends: between two tries, of the walk at the start, and of subjects whose pass is tried again. */
+import { concernsAll } from '../errors.ts'
 import type { Clock } from '../ports.ts'
+
+const longestMs = 60_000
+/**
+ * While the record or the limits are away nothing succeeds, and all of it is to be done soon after they are back, ms. Where
+ * thousands are tried again, so many are in a millisecond at most, for each try costs the gateway something.
+ */
+const awayMs = 2_000
+const triesPerMs = 1
+
+/**
+ * The delay until the next try, ms: `firstMs` behind the first failure, and twice as long with each further one.
+ * @param failures - failures in a row before this one
+ * @param error - the reason of this one, where it is known
+ * @param tried - how many are tried again at present
+ */
+export function retryDelayMs(firstMs: number, failures: number, error: unknown, tried: number): number {
+  const isAway = error !== undefined && concernsAll(error)
+  const max = isAway ? Math.max(awayMs, tried / triesPerMs) : longestMs
+  return Math.min(max, firstMs * 2 ** Math.min(failures, 30))
+}
 
 export interface Rests {
   /** Resolves after so many ms, or at `wakeAll`. */
