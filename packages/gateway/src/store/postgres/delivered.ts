@@ -1,13 +1,15 @@
 /**
  * Counts what was delivered, from the ends on record. A week may have millions of them, and one statement over all would end
- * in its time-out each time: they are read in slices of the instants at which they ended, the oldest first.
+ * in its time-out each time: they are read in slices of the instants at which they ended, the oldest first. A notification
+ * ends at an instant shortly before it is committed, and so behind a slice that ends now: the newest ends, a slice at
+ * least, are left to the last statement.
  */
 import type { DeliveredCount, DeliveredQuery } from '../../ports/traffic.ts'
 import { statusCodes } from '../status-codes.ts'
 import type { Db } from './connection.ts'
 
-/** Ends that one statement counts: some 0.4 s of the server, several times that where they are not in its memory. */
-const sliceMax = 100_000
+/** Ends that one statement counts, the last one twice as many: some 0.2 s of the server, more where they are not in its memory. */
+const sliceMax = 50_000
 
 /** A notification that left since an instant has ended since then too, and that column has an index. */
 export const deliveredRows = `SELECT n.tenant, n.category, (o.fired_at / $2::bigint)::bigint AS bucket, count(*)::bigint AS count
@@ -29,16 +31,19 @@ interface Counted {
   readonly until: number
 }
 
-/** Counts all but the last slice, which fits into one statement. */
+/** The instant of the end that has so many before it since an instant. */
+async function endBehind(db: Db, since: number, count: number): Promise<number | undefined> {
+  const text = 'SELECT at FROM outcome WHERE at >= $1 ORDER BY at OFFSET $2 LIMIT 1'
+  const [end] = await db.query<{ at: number }>(text, [since, count])
+  return end?.at
+}
+
+/** Counts all but the last two slices at most, which one statement counts. */
 export async function countOlder(db: Db, query: DeliveredQuery): Promise<Counted> {
   const delivered: DeliveredCount[] = []
   for (let since = query.from; ; ) {
-    const [end] = await db.query<{ at: number }>(
-      'SELECT at FROM outcome WHERE at >= $1 ORDER BY at OFFSET $2 LIMIT 1',
-      [since, sliceMax],
-    )
-    if (end === undefined) return { delivered, until: since }
-    const until = Math.max(end.at, since + 1)
+    if ((await endBehind(db, since, 2 * sliceMax)) === undefined) return { delivered, until: since }
+    const until = Math.max((await endBehind(db, since, sliceMax)) ?? 0, since + 1)
     delivered.push(...(await db.query<DeliveredCount>(deliveredRows, deliveredValues(query, since, until))))
     since = until
   }

@@ -119,6 +119,43 @@ describe('a fleet on PostgreSQL', needs('postgres'), () => {
     }
   })
 
+  test('counts a delivery that is committed between two slices, where it ended shortly before', async (t) => {
+    const url = schemaUrl('totals_between')
+    const { members, store } = await joinAt(url, clock, { beatMs: 2_000 })
+    const connection = await connect(addressOf(url))
+    t.after(async () => {
+      await connection.close()
+      await members.close()
+      await store.close()
+    })
+    const count = 100_005
+    const deliver = (from: number, to: number, at: string): Promise<unknown> =>
+      ask(
+        url,
+        `INSERT INTO notification SELECT 'n' || n, n, 'acme', 'r', 'marketing', NULL, NULL, ${epoch}, '{}', '{}'
+            FROM generate_series(${from}, ${to}) n;
+          INSERT INTO outcome SELECT 'n' || n, 'acme', 'email', 6, ${epoch} + ${at}, ${epoch} + ${at}, 1, ${epoch} + ${at}
+            FROM generate_series(${from}, ${to}) n;
+          ANALYZE notification; ANALYZE outcome`,
+      )
+    await deliver(1, count, 'n')
+    let slices = 0
+    const db: Db = {
+      async query<Row extends object>(text: string, values: readonly unknown[] = []) {
+        const rows = await connection.query<Row>(text, values)
+        if (rows.some((row) => 'count' in row)) {
+          slices += 1
+          if (slices === 1) await deliver(count + 1, count + 1, `${count - 10}`)
+        }
+        return rows
+      },
+    }
+    const query = { from: epoch, bucketMs: 86_400_000, categories: ['marketing'] }
+    const { delivered } = await createDeliveryTotals(db).readWith(query)
+    assert.equal(slices, 1)
+    assert.equal(delivered[0]?.count, count + 1)
+  })
+
   test('counts the deliveries of a long window in statements of a bounded size', async (t) => {
     const url = schemaUrl('totals_many')
     const { members, store } = await joinAt(url, clock, { beatMs: 2_000 })
