@@ -29,6 +29,7 @@ import type {
   RightRequest,
   Store,
   StoredAnswer,
+  Subject,
 } from './ports.ts'
 
 export type { Room } from './ports/tenants.ts'
@@ -230,6 +231,7 @@ export interface ReservationRequest extends Pick<LimitRequest, 'print'> {
 
 /** A notification and its recipient, by whose limits it counts. */
 type Limited = Pick<ReservationRequest, 'notification' | 'recipient'>
+type RecordedRequest = Limited & { readonly notification: Pick<Notification, 'dueAt'> }
 
 /** A notification whose slots are released unless it was fired later than its `firedAt`. */
 export interface ReleaseRequest extends Pick<ReservationRequest, 'recipient'> {
@@ -274,11 +276,9 @@ export interface RecipientLimiter {
   /** Plans again, around the instant that it holds, those that wait behind one that was held up at its instant. */
   planAround(request: Limited): Promise<void>
   /** Holds the `dueAt` of notifications that were committed beside a reload of the policy, and lets them move up. */
-  adopt(
-    reservationRequests: readonly (Pick<ReservationRequest, 'recipient'> & {
-      readonly notification: ReservationRequest['notification'] & Pick<Notification, 'dueAt'>
-    })[],
-  ): Promise<void>
+  adopt(recorded: readonly RecordedRequest[]): Promise<void>
+  /** Holds the `dueAt` of notifications whose limits hold an earlier instant; returns their subjects. */
+  putBack(recorded: readonly RecordedRequest[]): Promise<readonly Subject[]>
   /**
    * Reserves a held notification anew where its limits admit it earlier, or answers the instant that it holds where that is
    * later than `promisedAt`; undefined where it stays.

@@ -61,7 +61,7 @@ export interface Admitting extends Gate {
   readonly digests: Pick<OpenDigests, 'forgetRecipient'>
   /** Starts the move of all who were promised an instant under another policy, or by a process that was killed. */
   startMovingUp(): void
-  /** Another policy is in force, or a process was killed that nobody has outlived: starts that move again. */
+  /** Another policy is in force, or a process was killed: starts that move again. */
   walkAgain: MovingUp['walkAgain']
   /** Evaluates a waiting notification again; a released one is reserved again in any case. */
   readonly review: Redecision['review']

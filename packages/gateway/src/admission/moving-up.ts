@@ -21,10 +21,11 @@ import { findOrNobody, type RecipientCache } from './recipient-cache.ts'
 import { createRests, retryDelayMs } from './rests.ts'
 import { createStartWalk, type Review } from './start-walk.ts'
 import { createUnrecorded } from './unrecorded.ts'
+import { createUnwrittenMoves } from './unwritten-moves.ts'
 
 export interface MovingUpOptions {
-  readonly state: Pick<LimitState, 'waiting' | 'delist' | 'pause' | 'resume' | 'queueBehind'>
-  readonly limiter: Pick<RecipientLimiter, 'enlist'>
+  readonly state: Pick<LimitState, 'waiting' | 'delist' | 'pause' | 'resume' | 'queueBehind' | 'mayKeepHolds'>
+  readonly limiter: Pick<RecipientLimiter, 'enlist' | 'putBack'>
   readonly store: Pick<Store, 'notification' | 'digest' | 'scan' | 'unsettled'>
   readonly policy: Policy
   readonly ledger: Pick<Ledger, 'commit' | 'live' | 'release'>
@@ -60,8 +61,8 @@ export interface MovingUp {
    * free may not have been given to anybody. Whoever is asked for before has moved up before that.
    */
   start(review: Review): void
-  /** Another policy is in force, or a process was killed: walks through the record as at a start, once `start` was called. */
-  walkAgain(why: 'policy' | 'kill'): void
+  /** Another policy is in force, or a process was killed: walks as at a start, but for a `death` that others outlived. */
+  walkAgain(why: 'policy' | 'kill' | 'death'): void
   /** True if that has come to its end. */
   isThrough(): boolean
   /** Resolves when nobody moves any more: to false where the next start has to move those up who are left. */
@@ -85,8 +86,7 @@ const pausedMax = 2 * sliceMax
 const againMs = 1_000
 
 export function createMovingUp(options: MovingUpOptions): MovingUp {
-  const { state, limiter, store, policy, ledger, recipients, scheduler, evaluator, closer, clock, onError } =
-    options
+  const { state, store, policy, ledger, recipients, scheduler, evaluator, closer, clock, onError } = options
   /** One for each subject that is being settled. */
   const turns = new Map<string, MoveUpTurn>()
   let stopped = false
@@ -99,6 +99,9 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
   const { rest, wakeAll } = createRests(clock)
   const writer = createMoveUpWriter({ store, ledger, scheduler, clock, rest, isStopped, onError })
   const { waits, write } = writer
+  const { limiter } = options
+  const moved = { limiter, state, store, ledger, recipients, clock, waits, freed, rest, isStopped, onError }
+  const unwritten = createUnwrittenMoves(moved)
   const unrecorded = createUnrecorded({ settleFrom, rest, isStopped, onError })
   /** Failed passes in a row, of the subjects that are tried again. */
   const failures = new Map<string, number>()
@@ -161,7 +164,10 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     failures.set(subject.key, count + 1)
     void rest(retryDelayMs(againMs, count, error, failures.size)).then(async () => {
       if (stopped) isCutShort = true
-      else await state.pause([subject]).then(() => settle(subject))
+      else {
+        await state.pause([subject])
+        await settleAfter(subject, unwritten.putBackNoted).catch((again) => retryLater(subject, again))
+      }
     })
   }
 
@@ -272,7 +278,10 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
       await rescue(each)
       return anyInstant
     }
-    const verdict = await evaluator.advance(each)
+    const verdict = await evaluator.advance(each).catch((error) => {
+      if (concernsAll(error)) unwritten.note(notification)
+      throw error
+    })
     if (verdict === undefined) return notification.dueAt
     const writing = write(notification, verdict)
     // It is awaited later.
@@ -371,17 +380,19 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     start(review) {
       reviewing = review
       walking = walk.start(review)
+      if (store.unsettled) unwritten.look()
     },
     walkAgain(why) {
+      if (why !== 'policy') unwritten.look()
       if (why === 'kill') walk.meetAll()
       // A walk under way goes on, and begins anew at its end.
-      if (reviewing === undefined || stopped || walk.isUnderWay()) return
+      if (why === 'death' || reviewing === undefined || stopped || walk.isUnderWay()) return
       walking = walk.start(reviewing)
     },
     async stop() {
       stopped = true
       wakeAll()
-      await walking
+      await Promise.all([walking, unwritten.over()])
       await Promise.all([...turns.values()].map((turn) => turn.over))
       return !isCutShort && !writer.isBehind() && walk.isWhole()
     },

@@ -179,6 +179,13 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
   const placesOf = ({ notification, recipient }: Pick<ReservationRequest, 'notification' | 'recipient'>) =>
     policy.rulesFor(notification, recipient).map(({ subject }) => ({ subject, id: notification.id }))
 
+  const recordedPlaces = (recorded: Parameters<RecipientLimiter['adopt']>[0]) =>
+    recorded.flatMap(({ notification, recipient }) =>
+      policy
+        .rulesFor(notification, recipient)
+        .map(({ subject, rules }) => ({ subject, id: notification.id, rules, at: notification.dueAt })),
+    )
+
   /** Another gateway may have sent the notification meanwhile: what was fired after its own `firedAt` stays counted. */
   function unfiredPlacesOf({ notification, recipient }: ReleaseRequest): SlotRelease[] {
     const { id, firedAt: after = Number.NEGATIVE_INFINITY } = notification
@@ -235,13 +242,15 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
     },
     reservedAt: (releaseRequest) => state.reservedAt(placesOf(releaseRequest)),
     planAround: (releaseRequest) => state.planAround(placesOf(releaseRequest)),
-    async adopt(reservationRequests) {
+    putBack: (recorded) =>
+      underRulesInForce(async () => {
+        const all = recordedPlaces(recorded)
+        const put = await state.adopt(all, { keepsLater: true })
+        return all.filter((_, index) => put[index]).map(({ subject }) => subject)
+      }),
+    async adopt(recorded) {
       const requests = await underRulesInForce(async () => {
-        const all = reservationRequests.flatMap(({ notification, recipient }) =>
-          policy
-            .rulesFor(notification, recipient)
-            .map(({ subject, rules }) => ({ subject, id: notification.id, rules, at: notification.dueAt })),
-        )
+        const all = recordedPlaces(recorded)
         await state.adopt(all)
         return all
       })

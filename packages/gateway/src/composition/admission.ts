@@ -242,7 +242,7 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
     holdReleaser.noteGone(gone, async (ended) => {
       await jobs.cancelRest(ended)
       // Nobody may have outlived one that was never heard. A start that knew of a kill walks already.
-      if (unheard.length > 0 && !store.unsettled) gate.walkAgain('kill')
+      gate.walkAgain(unheard.length > 0 && !store.unsettled ? 'kill' : 'death')
     }),
   )
 

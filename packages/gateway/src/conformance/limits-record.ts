@@ -146,6 +146,32 @@ export function exerciseLimitsRecord(name: string, open: () => OpenLimits | Prom
       assert.equal(await placeOf(state, '4'), start + windowMs, 'what was fired counts when it was')
     })
 
+    it('puts back what holds an earlier instant than on record, also one that has passed, and nothing else', async () => {
+      const { state, now, until } = await open()
+      const start = now()
+      assert.equal(await placeOf(state, '1'), start)
+      assert.equal(await placeOf(state, '2'), start + windowMs)
+      assert.equal(await placeOf(state, '3'), start + 2 * windowMs)
+      await until(start + 1)
+      const at = {
+        '1': start + 3 * windowMs,
+        '2': start + 4 * windowMs,
+        '3': start + windowMs,
+        '5': start + 9 * windowMs,
+      }
+      const recorded = Object.entries(at).map(([id, at]) => ({ ...request(id), at }))
+      await state.adopt(recorded, { keepsLater: true })
+      assert.deepEqual(await state.waiting(ada), ['1', '2', '3', '5'])
+      for (const [id, place] of [
+        ['1', at['1']],
+        ['2', at['2']],
+        ['3', start + 2 * windowMs],
+        ['4', start + 1],
+        ['5', at['5']],
+      ] as const)
+        assert.equal(await placeOf(state, id), place, id)
+    })
+
     it('reads subjects again when the rules have changed, and keeps a send that is not on record yet', async () => {
       const { state, now, until, record, reads, renew } = await open()
       const start = now()

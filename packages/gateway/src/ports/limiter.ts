@@ -176,8 +176,14 @@ export interface LimitState {
    * knows and the record does not yet (sends that were fired, fingerprints) is kept.
    */
   renew(): void
-  /** Puts the instants of committed notifications in the state, without asking the limits. */
-  adopt(requests: readonly AdoptedReservation[]): Promise<void>
+  /**
+   * Puts the instants of committed notifications in the state, without asking the limits. With `keepsLater` one that holds
+   * its instant, or a later one, keeps it. Returns which of them were put.
+   */
+  adopt(
+    requests: readonly AdoptedReservation[],
+    asked?: { readonly keepsLater?: boolean },
+  ): Promise<readonly boolean[]>
   close(): Promise<void>
 }
 

@@ -362,15 +362,15 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
       generation += 1
       packed = createPackedSubjects(packedMax)
     },
-    async adopt(requests) {
-      await each(requests, ({ subject, id, rules, at }) => {
-        if (rules.length === 0 || isFired(subject.key, id)) return
+    adopt: (requests, { keepsLater = false } = {}) =>
+      each(requests, ({ subject, id, rules, at }) => {
+        const isKept = keepsLater && (placeOf(subject, id) ?? 0) >= at
+        if (rules.length === 0 || isKept || isFired(subject.key, id)) return false
         limits.cancel(subject.key, id)
-        const streams = rules.map((rule) => rule.stream)
-        limits.restore(subject.key, [{ id, at, fired: false, streams }])
+        limits.restore(subject.key, [{ id, at, fired: false, streams: rules.map(({ stream }) => stream) }])
         note(subject, id, at)
-      })
-    },
+        return true
+      }),
     close: () => Promise.resolve(),
   }
 

@@ -155,12 +155,13 @@ if operation == 'cancel' or operation == 'cancel unless' then
   return { 'ok', answer, pauseFor(id) }
 end
 
--- Own arguments: the instant on record, and the streams. It asks without limits, as `fill`.
+-- Own arguments: the instant on record, the streams, and 1 where a later instant is kept. It asks without limits, as `fill`.
 if operation == 'adopt' then
+  if ARGV[18] == '1' and (placeOf(id) or 0) >= ARGV[16] + 0 then return { 'none' } end
   answer = given()
   if type(answer) == 'table' then return answer end
   at, done = read(answer)
-  if done == '0' then return { 'ok', answer } end
+  if done == '0' then return { 'none' } end
   remove(id)
   at = ARGV[16] + 0
   restore({ { id, at, false, 1, cjson.decode(ARGV[17]) } })

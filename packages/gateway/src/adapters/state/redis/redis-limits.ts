@@ -301,19 +301,18 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
       await Promise.all(requests.map((request) => askPrint('drop print', request)))
     },
     renew: calls.renew,
-    async adopt(requests) {
-      await Promise.all(
-        requests.flatMap((request) => {
+    adopt: (requests, { keepsLater = false } = {}) =>
+      Promise.all(
+        requests.map(async (request) => {
           const { subject, id, rules, at } = request
-          if (rules.length === 0) return []
-          return [
-            ask('adopt', request, [String(at), streamsOf(rules)], (limits) =>
-              limits.take(subject.key, [], { id }),
-            ),
-          ]
+          if (rules.length === 0) return false
+          const own = [String(at), streamsOf(rules), flag(keepsLater)]
+          const { answer } = await ask('adopt', request, own, (limits) =>
+            limits.take(subject.key, [], { id }),
+          )
+          return answer !== undefined
         }),
-      )
-    },
+      ),
     close: holds.close,
   }
 }

@@ -272,9 +272,12 @@ export async function compareLimits(options: DifferentialOptions): Promise<numbe
     const { id, rules } = each
     const [subject] = each.subjects
     const at = clock.now() + random.below(20_000)
-    await both('adopt', (state) => state.adopt([{ subject: subject!, id, rules, at }]))
     const { entries } = factsOf(subject!)
-    if (entries.get(id)?.fired !== true)
+    const held = entries.get(id)
+    const keepsLater = random.once(2)
+    await both('adopt', (state) => state.adopt([{ subject: subject!, id, rules, at }], { keepsLater }))
+    const isKept = keepsLater && held !== undefined && held.at >= at && held.at > clock.now()
+    if (held?.fired !== true && !isKept)
       entries.set(id, { id, at, fired: false, streams: rules.map(({ stream }) => stream) })
   }
 
