@@ -274,7 +274,7 @@ describe('the processes of a fleet on PostgreSQL', needs('postgres'), () => {
     assert.equal((await b.store.takeOver(clock.now(), 10)).length, 1)
   })
 
-  test('declares a process dead while the row of another one that has died is locked', async (t) => {
+  test('declares a process dead while the rows of others that have died are locked', async (t) => {
     const join = joining(t)
     const url = schemaUrl('locked')
     const silence = await proxyTo(t, url)
@@ -282,16 +282,19 @@ describe('the processes of a fleet on PostgreSQL', needs('postgres'), () => {
     const onError = (): void => {
       faults += 1
     }
-    const looker = await join(url, { onError })
+    const lookerMs = 300
+    const looker = await join(url, { onError, beatMs: lookerMs })
     const mortal = await join(silence.url)
     await until(() => looker.members.count() === 2)
-    // As the lock of another transaction does, without the time until it is given up.
+    // As the locks of another transaction, each of which is waited for as long as a beat.
     await ask(
       url,
-      `CREATE FUNCTION be_locked() RETURNS trigger LANGUAGE plpgsql AS
-          $$ BEGIN RAISE EXCEPTION 'locked' USING ERRCODE = 'lock_not_available'; END $$;
-        INSERT INTO member (id, name, version, state) VALUES (1, 'gone', 'test', 3);
-        CREATE TRIGGER locked BEFORE UPDATE ON member FOR EACH ROW WHEN (OLD.id = 1) EXECUTE FUNCTION be_locked()`,
+      `CREATE FUNCTION be_locked() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+          PERFORM pg_sleep(${lookerMs / 1_000});
+          RAISE EXCEPTION 'locked' USING ERRCODE = 'lock_not_available';
+        END $$;
+        INSERT INTO member (id, name, version, state) SELECT id, 'gone', 'test', 3 FROM generate_series(1, 3) id;
+        CREATE TRIGGER locked BEFORE UPDATE ON member FOR EACH ROW WHEN (OLD.id <= 3) EXECUTE FUNCTION be_locked()`,
     )
     await until(() => faults > 0)
     silence.freeze()
@@ -301,6 +304,6 @@ describe('the processes of a fleet on PostgreSQL', needs('postgres'), () => {
     })
     await until(() => deaths.has(mortal.members.id))
     await ask(url, 'DROP TRIGGER locked ON member')
-    await until(async () => (await ask(url, 'SELECT FROM member WHERE id = 1 AND state = 4')).length === 1)
+    await until(async () => (await ask(url, 'SELECT FROM member WHERE id <= 3 AND state = 4')).length === 3)
   })
 })

@@ -42,6 +42,11 @@ const silentLooks = 6
 const rolesForBeats = 4
 /** A pause of this process for so many beats begins the counting anew: the others may have been stopped with it. */
 const pauseBeats = 3
+/**
+ * Others are judged in one look for so many beats, and the one that is judged then. A row that another transaction has locked
+ * is waited for as long as a beat (`lockMs`).
+ */
+const judgingBeats = 0.5
 
 /** Another process as the record shows it. `state`: 1 alive, 2 leaving, 3 dead. */
 interface OtherMember {
@@ -78,6 +83,8 @@ export async function openMembers(options: MembersOptions): Promise<Members> {
   let rolesUntil = Number.NEGATIVE_INFINITY
   /** The other processes of the last look that had not ended, and the silence of each. */
   let silences = new Map<string, Silence>()
+  /** When those were judged last that have died or are silent, as `clock.monotonic` of that look. */
+  const judgedAt = new Map<string, number>()
   /** The others that were alive at the last look. */
   let alive: readonly OtherMember[] = []
   let isOpen = true
@@ -119,27 +126,37 @@ export async function openMembers(options: MembersOptions): Promise<Members> {
     const seen = new Map<string, Silence>()
     const gone = [...silences.keys()].filter((id) => members.every((other) => other.id !== id))
     const unheard: string[] = []
-    const failures: unknown[] = []
-    for (const { id, beat, state } of members) {
+    const judged: OtherMember[] = []
+    for (const other of members) {
+      const { id, beat, state } = other
       const before = silences.get(id)
       const hasBeaten = before !== undefined && (before.hasBeaten || before.beat < beat)
       const silence = before?.beat === beat ? before : { beat, since: clock.monotonic(), looks: 0, hasBeaten }
       silence.looks += 1
       seen.set(id, silence)
       const isSilent = silence.looks >= silentLooks && sentAt - silence.since >= silentLooks * beatMs
-      if (state !== 3 && !isSilent) continue
+      if (state === 3 || isSilent) judged.push(other)
+    }
+    const failures: unknown[] = []
+    const orderOf = ({ id }: OtherMember): number => judgedAt.get(id) ?? Number.NEGATIVE_INFINITY
+    judged.sort((a, b) => orderOf(a) - orderOf(b))
+    for (const { id, beat, state } of judged) {
+      // The rest comes first at the next look: a look that is long begins the counting anew.
+      if (clock.monotonic() - sentAt > judgingBeats * beatMs) break
+      judgedAt.set(id, sentAt)
       try {
         const record = await connected()
         // Told with each look until nothing is left of it: a takeover passes over rows that a statement has locked.
         const isDead = state === 3 || (await record.declareDead(id, beat))
         if (isDead) gone.push(id)
-        if (isDead && !silence.hasBeaten) unheard.push(id)
+        if (isDead && !seen.get(id)!.hasBeaten) unheard.push(id)
         if (state === 3) await record.settle(id)
       } catch (error) {
         // The others are judged all the same.
         failures.push(error)
       }
     }
+    for (const id of judgedAt.keys()) if (!seen.has(id)) judgedAt.delete(id)
     silences = seen
     if (gone.length > 0) for (const listener of listeners) listener(gone, unheard)
     if (failures.length > 0) throw failures[0]
