@@ -111,17 +111,16 @@ function statementOf(
 export async function connect(address: PostgresAddress): Promise<Connection> {
   const client = new pg.Client(optionsOf(address))
   let isOpen = true
-  client.on('error', () => {
-    isOpen = false
-  })
-  client.on('end', () => {
-    isOpen = false
-  })
   const end = (): void => {
     isOpen = false
     // Without a word to the server, which may not hear it.
     ;(client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy()
   }
+  // Also where the server has said what makes no sense, and would keep the locks of the session.
+  client.on('error', end)
+  client.on('end', () => {
+    isOpen = false
+  })
   try {
     await client.connect()
     await prepare(client, address)

@@ -92,6 +92,19 @@ describe('a lost connection to PostgreSQL', needs('postgres'), () => {
     }
   })
 
+  test('that stays open behind an answer that makes no sense is ended, and frees the store', async (t) => {
+    const proxy = await startProxy(schemaUrl('senseless'))
+    const store = await openAt(proxy.url, stillClock(epoch))
+    t.after(() => store.close().finally(proxy.close))
+    assert.ok((await store.commit({ accept: [someNotification()] })).applied)
+    proxy.answerUnasked()
+    await sleep(50)
+    const change = { accept: [someNotification()] }
+    // The server frees the place of the ended connection a moment later.
+    for (const until = performance.now() + 5_000; !(await outcome(store, change)); await sleep(50))
+      assert.ok(performance.now() < until, 'the connection has kept the place of the store')
+  })
+
   test('refuses a change that it could not send in time, and writes those beside it', async (t) => {
     const clock = stillClock(epoch)
     const store = await openAt(schemaUrl('late'), clock)

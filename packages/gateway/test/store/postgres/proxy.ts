@@ -22,6 +22,8 @@ export interface LossyProxy {
   forgetAt(text: string): void
   /** Passes each answer on so much later, ms. */
   delayAnswers(ms: number): void
+  /** Gives each client the head of an answer for which it has not asked, and leaves its connection open. */
+  answerUnasked(): void
   /** Leads new connections to another server; those that are open stay. */
   leadTo(url: string): void
   close(): void
@@ -38,7 +40,9 @@ export async function startProxy(url: string): Promise<LossyProxy> {
   let answerDelayMs = 0
   const lost = new Map<string, number>()
   const sockets = new Set<Socket>()
+  const clients = new Set<Socket>()
   const server = createServer((client) => {
+    clients.add(client)
     const behind = connect(Number(target.port), target.hostname)
     let isLost = false
     for (const socket of [client, behind]) {
@@ -47,6 +51,7 @@ export async function startProxy(url: string): Promise<LossyProxy> {
       socket.on('error', () => {})
       socket.on('close', () => {
         sockets.delete(socket)
+        clients.delete(socket)
         const end = (): void => {
           client.destroy()
           behind.destroy()
@@ -108,6 +113,10 @@ export async function startProxy(url: string): Promise<LossyProxy> {
     },
     forgetAt(text) {
       forgetting = text
+    },
+    answerUnasked() {
+      // RowDescription of no columns.
+      for (const client of clients) client.write(Buffer.from([0x54, 0, 0, 0, 6, 0, 0]))
     },
     leadTo(other) {
       target = new URL(other)
