@@ -73,6 +73,8 @@ interface Waiting<T> {
 }
 
 interface WaitingChange extends Waiting<CommitResult> {
+  /** Its place in the order of the calls. */
+  readonly number: number
   readonly sendBefore: number
   readonly encoded: EncodedChange
   readonly touched: ReadonlyMap<string, string>
@@ -88,6 +90,8 @@ interface Stretch {
 
 interface WaitingRights extends Waiting<BegunRights> {
   readonly versions: readonly object[]
+  /** The number of the last change that was called before it. */
+  readonly behind: number
 }
 
 /**
@@ -118,6 +122,8 @@ export function createWriter(options: WriterOptions): Writer {
   let isRunning = false
   /** The calls in their order: what may share a group, up to the next task. */
   const stretches: Stretch[] = []
+  /** Changes that were called so far. */
+  let called = 0
   /** Set while a change waits that has to be sent before an instant. */
   let refusing: NodeJS.Timeout | undefined
 
@@ -175,9 +181,11 @@ export function createWriter(options: WriterOptions): Writer {
 
   async function writeGroup({ changes, rights }: Stretch): Promise<void> {
     const group = takeGroup(changes)
-    // A right is asked for behind the changes that were called before it.
-    const asked = changes.length === 0 ? rights.splice(0) : []
-    await write(group, asked)
+    // A right is asked for behind the changes that were called before it, and not behind later ones: where more arrive than
+    // are written, there are always some.
+    const left = changes[0]?.number ?? Number.POSITIVE_INFINITY
+    const waits = rights.findIndex(({ behind }) => behind >= left)
+    await write(group, rights.splice(0, waits === -1 ? rights.length : waits))
   }
 
   const isLate = ({ sendBefore }: WaitingChange): boolean => clock.monotonic() > sendBefore
@@ -311,7 +319,9 @@ export function createWriter(options: WriterOptions): Writer {
       const work = jobs.reduce((sum, write) => sum + (write.kind === 'open' ? (write.job.bytes ?? 0) : 0), 0)
       const notifications = accept.length + moves.length
       return new Promise((resolve, reject) => {
+        called += 1
         lastStretch().changes.push({
+          number: called,
           encoded,
           touched: touchedBy(change),
           notifications,
@@ -330,7 +340,7 @@ export function createWriter(options: WriterOptions): Writer {
           ...versionOf(notification),
           pseudonym,
         }))
-        lastStretch().rights.push({ versions, resolve, reject })
+        lastStretch().rights.push({ versions, behind: called, resolve, reject })
       })
     },
     task: (run) => (isOpen ? task(run) : Promise.reject(closed(address))),

@@ -88,6 +88,27 @@ describe('the writer of a store on PostgreSQL', needs('postgres'), () => {
     )
   })
 
+  test('a right waits for the changes that were called before it, and for no later ones', async (t) => {
+    const now = Date.now()
+    const store = await openAt(schemaUrl('overload'), stillClock(now))
+    t.after(() => store.close())
+    const notification = someNotification({ createdAt: now, status: 'queued' })
+    await store.commit({ accept: [notification] })
+    // Changes of one account never share a group, and some wait at any time.
+    const account = { channel: 'email', provider: 'sandbox', account: 'a' } as const
+    let [written, isGiven] = [0, false]
+    async function writeOn(): Promise<void> {
+      for (; !isGiven && written < 60; written += 1)
+        await store.commit({ accounts: [{ ...account, blockedUntil: now + written }] })
+    }
+    const writing = Promise.all([writeOn(), writeOn(), writeOn()])
+    const { refused } = await store.begin([{ notification }])
+    isGiven = true
+    assert.equal(refused.size, 0)
+    await writing
+    assert.ok(written < 30, `${written} changes were written`)
+  })
+
   test('a process of the version before writes to the schema, and is read', async (t) => {
     const url = schemaUrl('older')
     const now = Date.now()
