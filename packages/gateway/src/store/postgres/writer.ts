@@ -193,17 +193,25 @@ export function createWriter(options: WriterOptions): Writer {
   /** Refuses in time what waits behind a call that takes long, as one behind the locks of others: it was not sent. */
   function refuseInTime(): void {
     if (refusing !== undefined) return
-    const ends = stretches.flatMap(({ changes }) => changes.map(({ sendBefore }) => sendBefore))
-    const endsAt = Math.min(...ends)
+    let endsAt = Number.POSITIVE_INFINITY
+    for (const { changes } of stretches)
+      for (const { sendBefore } of changes) endsAt = Math.min(endsAt, sendBefore)
     if (endsAt === Number.POSITIVE_INFINITY) return
     refusing = setTimeout(
       () => {
         refusing = undefined
         for (const { changes } of stretches) {
-          const late = changes.filter(isLate)
-          if (late.length === 0) continue
-          changes.splice(0, changes.length, ...changes.filter((each) => !late.includes(each)))
-          for (const { reject } of late) reject(tooLate)
+          // Very many may wait: each is looked at once, and stays where it is.
+          let kept = 0
+          for (const each of changes) {
+            if (isLate(each)) {
+              each.reject(tooLate)
+              continue
+            }
+            changes[kept] = each
+            kept += 1
+          }
+          changes.length = kept
         }
         refuseInTime()
       },

@@ -109,6 +109,19 @@ describe('the writer of a store on PostgreSQL', needs('postgres'), () => {
     assert.ok(written < 30, `${written} changes were written`)
   })
 
+  test('refuses in time what waits, however much that is', async (t) => {
+    const now = Date.now()
+    const clock = stillClock(now)
+    const store = await openAt(schemaUrl('many'), clock)
+    t.after(() => store.close())
+    // More than a function takes arguments, before the first of them is sent.
+    const waiting = Array.from({ length: 150_000 }, () => store.commit({}))
+    const late = store.commit({ sendBefore: now + 5_000 })
+    clock.set(now + 6_000)
+    await assert.rejects(late, { code: 'STORE_UNAVAILABLE', isUncertain: false })
+    assert.ok((await Promise.all(waiting)).every(({ applied }) => applied))
+  })
+
   test('a process of the version before writes to the schema, and is read', async (t) => {
     const url = schemaUrl('older')
     const now = Date.now()
