@@ -13,6 +13,9 @@ import type { Writer } from './writer.ts'
 const eraseSlice = 200
 /** Stored answers that one statement looks through: some 10 ms. */
 const answersSlice = 5_000
+/** Jobs that one statement looks through, and bytes of them as they are stored: some 10 ms, 100 ms where they are large. */
+const jobsSlice = 1_000
+const jobsBytes = 2 ** 20
 
 interface FoundAnswer {
   /** Module, method, path and key. */
@@ -22,6 +25,25 @@ interface FoundAnswer {
   /** The last one of a full page. */
   readonly last: boolean
 }
+
+interface EndedPage {
+  /** Ids of jobs that name the recipient. */
+  readonly found: readonly string[]
+  /** Null behind the last page. */
+  readonly last: string | null
+}
+
+const lockRunning = `SELECT j.id FROM job j LEFT JOIN job_work k USING (id)
+  WHERE j.status = 'running' AND j.tenant = $1 AND (position($2 IN j.body::text) > 0 OR position($2 IN k.body::text) > 0)
+  ORDER BY j.id FOR UPDATE OF j`
+const lockJobs = 'SELECT id FROM job WHERE id = ANY($1) ORDER BY id FOR UPDATE'
+
+const endedPage = `WITH page AS MATERIALIZED (
+    SELECT id FROM (SELECT id, sum(pg_column_size(body)) OVER (ORDER BY id) - pg_column_size(body) AS before
+      FROM (SELECT id, body FROM job WHERE id > $3 ORDER BY id LIMIT $4) j) k WHERE before < $5)
+  SELECT ARRAY(SELECT j.id FROM page CROSS JOIN LATERAL (SELECT * FROM job WHERE job.id = page.id OFFSET 0) j
+      WHERE j.tenant = $1 AND j.status <> 'running' AND position($2 IN j.body::text) > 0) AS found,
+    (SELECT max(id) FROM page) AS last`
 
 export interface ErasuresParts {
   readonly db: Db
@@ -53,19 +75,14 @@ export function createErasures({
       }
     })
 
+  /** Takes the recipient out of the jobs that a statement locks, in the order of their ids. */
   async function renameInJobs(
     connection: Db,
-    tenant: string,
+    [lock, values]: readonly [string, readonly unknown[]],
     recipient: string,
     name: string,
   ): Promise<void> {
-    const named = JSON.stringify(recipient)
-    const locked = await connection.query<{ id: string }>(
-      `SELECT j.id FROM job j LEFT JOIN job_work k USING (id)
-        WHERE j.tenant = $1 AND (position($2 IN j.body::text) > 0 OR position($2 IN k.body::text) > 0)
-        ORDER BY j.id FOR UPDATE OF j`,
-      [tenant, named],
-    )
+    const locked = await connection.query<{ id: string }>(lock, values)
     if (locked.length === 0) return
     // Read behind the locks: another erasure may have written the work while this one waited for it.
     const jobs = await connection.query<{ id: string; body: Job; work: JobWork | null }>(
@@ -86,6 +103,26 @@ export function createErasures({
         id,
         JSON.stringify({ ...work, recipients }),
       ])
+    }
+  }
+
+  /**
+   * Takes the recipient out of the refusals of jobs that have ended, page by page beside the writing connection: a record may
+   * have a million of them. None of them changes any more but by erasures, and none is added that was open at the beginning.
+   */
+  async function renameInEnded(tenant: string, recipient: string, name: string): Promise<void> {
+    for (let after: string | null = ''; after !== null; ) {
+      const pages: readonly EndedPage[] = await db.query<EndedPage>(endedPage, [
+        tenant,
+        JSON.stringify(recipient),
+        after,
+        jobsSlice,
+        jobsBytes,
+      ])
+      const { found, last }: EndedPage = pages[0]!
+      if (found.length > 0)
+        await transaction((connection) => renameInJobs(connection, [lockJobs, [found]], recipient, name))
+      after = last
     }
   }
 
@@ -171,6 +208,8 @@ export function createErasures({
     beginErasure: (tenant, recipient) =>
       transaction(async (connection) => {
         const name = pseudonymOf(tenant, recipient)
+        const running = [lockRunning, [tenant, JSON.stringify(recipient)]] as const
+        await renameInJobs(connection, running, recipient, name)
         const [known] = await connection.query<{ body: Recipient }>(
           'DELETE FROM recipient WHERE tenant = $1 AND id = $2 RETURNING body',
           [tenant, recipient],
@@ -182,7 +221,6 @@ export function createErasures({
               ON CONFLICT (tenant, id) DO UPDATE SET version = excluded.version, body = excluded.body`,
             [tenant, name, JSON.stringify({ tenant, id: name, optOuts })],
           )
-        await renameInJobs(connection, tenant, recipient, name)
         await connection.query(
           `INSERT INTO erasure (tenant, recipient, until) VALUES ($1, $2, nextval('acceptance'))
             ON CONFLICT (tenant, recipient) DO UPDATE SET until = excluded.until`,
@@ -205,6 +243,7 @@ export function createErasures({
       if (looked.open.length > 0) return { done: false, open: looked.open }
       while (await eraseSome(tenant, recipient, name));
       await renameInAnswers(tenant, recipient, name)
+      await renameInEnded(tenant, recipient, name)
       await transaction(async (connection) => {
         if (isLogged) {
           const erasure = textOf([erasureRecord(tenant, recipient, clock.now())])

@@ -105,6 +105,41 @@ describe('two processes that erase', needs('postgres'), () => {
       assert.deepEqual(await ask(url, 'SELECT id FROM content'), [{ id: 'other' }])
     }))
 
+  test('look through the batches that have ended page by page, and hold up nothing that is written meanwhile', () =>
+    two('ended', async (a) => {
+      const url = schemaUrl('ended')
+      const refused = (recipient: string) =>
+        JSON.stringify(Array.from({ length: 9 }, () => ({ recipient, code: 'INVALID_REQUEST', detail: '' })))
+      await ask(
+        url,
+        `INSERT INTO job SELECT 'j' || n, 'acme', 1, 'done', 9, NULL, json_build_object('id', 'j' || n, 'status', 'done',
+          'refused', CASE WHEN n % 15000 = 0 THEN '${refused('eve')}' ELSE '${refused('bob')}' END::json)
+          FROM generate_series(1, 60000) n`,
+      )
+      let isErasing = true
+      const erasing = a
+        .beginErasure('acme', 'eve')
+        .then(() => a.erase('acme', 'eve'))
+        .finally(() => {
+          isErasing = false
+        })
+      let commits = 0
+      for (; isErasing; commits += 1) {
+        await must(a, { accept: [someNotification()] })
+      }
+      assert.deepEqual(await erasing, { done: true })
+      assert.ok(commits > 20, `${commits} commits while the batches were looked through`)
+      const bodies = await ask(
+        url,
+        `SELECT body->'refused'->0->>'recipient' AS recipient, count(*)::int AS n FROM job GROUP BY 1 ORDER BY 2`,
+      )
+      assert.deepEqual(
+        bodies.map(({ n }) => n),
+        [4, 59_996],
+      )
+      assert.ok(bodies[0]!.recipient.startsWith(pseudonymPrefix))
+    }))
+
   test('end one erasure of a recipient, and what was accepted behind it stays', () =>
     two('same', async (a, b) => {
       await a.beginErasure('acme', 'eve')
