@@ -1,14 +1,18 @@
 /** Erasures by two processes over one record: of recipients that a batch has yet to reach, and of the same recipient. */
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { needs } from '../../../../../scripts/services/needs.ts'
 import { createSystemClock } from '../../../src/adapters/clock.ts'
-import { someJob, someNotification } from '../../../src/conformance/store/sample.ts'
+import { settled, someJob, someNotification } from '../../../src/conformance/store/sample.ts'
 import { must } from '../../../src/conformance/store/suite.ts'
 import { pseudonymPrefix, type Store, type StoredAnswer } from '../../../src/ports.ts'
 import { ask, dropSchemas, joinAt, schemaUrl } from './database.ts'
 
 const message = { channel: 'email', category: 'news', priority: 'normal' } as const
+/** True where it has not ended within 20 ms. */
+const isPending = (promise: Promise<unknown>): Promise<boolean> =>
+  Promise.race([promise.then(() => false), sleep(20, true)])
 const people = Array.from({ length: 12 }, (_, n) => ({ id: `p${n}`, email: `p${n}@example.com` }))
 
 describe('two processes that erase', needs('postgres'), () => {
@@ -138,6 +142,30 @@ describe('two processes that erase', needs('postgres'), () => {
         [4, 59_996],
       )
       assert.ok(bodies[0]!.recipient.startsWith(pseudonymPrefix))
+    }))
+
+  test('erase what another process removes because it is old, and neither fails', () =>
+    two('old', async (a, b) => {
+      const url = schemaUrl('old')
+      const sent = someNotification({ to: { id: 'eve' }, createdAt: 1, dueAt: 1 })
+      await must(a, { accept: [sent] })
+      await must(a, { moves: [settled(sent, 1)] })
+      // The erasure is slow between the two rows of a notification.
+      await ask(
+        url,
+        `CREATE FUNCTION be_slow() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN PERFORM pg_sleep(1); RETURN new; END $$;
+          CREATE TRIGGER slow BEFORE UPDATE ON notification FOR EACH ROW EXECUTE FUNCTION be_slow()`,
+      )
+      await a.beginErasure('acme', 'eve')
+      const erasing = a.erase('acme', 'eve')
+      while (
+        (await ask(url, "SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep'")).length === 0 &&
+        (await isPending(erasing))
+      );
+      await b.prune({ answers: 0, notifications: 10 })
+      assert.deepEqual(await erasing, { done: true })
+      assert.equal((await b.prune({ answers: 0, notifications: 10 })).oldestAt, undefined)
     }))
 
   test('end one erasure of a recipient, and what was accepted behind it stays', () =>
