@@ -9,6 +9,7 @@ import { type ReadRow, type WholeRow, wholeOf } from './codec.ts'
 import type { Db } from './connection.ts'
 import { gatherReads } from './gathered-reads.ts'
 import type { PseudonymOf } from './pseudonyms.ts'
+import { turnedSince } from './turned.ts'
 
 export interface Admissions {
   admissions(query: AdmissionQuery): Promise<readonly Admission[]>
@@ -77,13 +78,14 @@ export function createAdmissions(db: Db, pseudonymOf: PseudonymOf, read: ReadRow
       at = Number(cursor.slice(0, space))
       after = cursor.slice(space + 1)
     } else {
-      const [turned] = await db.query<{ at: number | null }>(
-        `SELECT min(n.created_at) AS at FROM notification n WHERE id IN (
-            SELECT id FROM live WHERE tenant = $1 AND turned_at >= $2
-            UNION ALL SELECT id FROM outcome WHERE tenant = $1 AND turned_at >= $2)`,
-        [tenant, from],
-      )
-      at = Math.min(from, turned!.at ?? from)
+      for await (const ids of turnedSince(db, tenant, from)) {
+        const [first] = await db.query<{ at: number | null }>(
+          `SELECT min(n.created_at) AS at FROM unnest($1::text[]) k(key)
+            CROSS JOIN LATERAL (SELECT created_at FROM notification WHERE id = k.key OFFSET 0) n`,
+          [ids],
+        )
+        at = Math.min(at, first!.at ?? at)
+      }
     }
     const entries = await db.query<{ id: string; created_at: number }>(
       `SELECT id, created_at FROM notification WHERE tenant = $1 AND (created_at, id) > ($2, $3)
