@@ -5,6 +5,7 @@ import { needs } from '../../../../../scripts/services/needs.ts'
 import { epoch, stillClock } from '../../../src/conformance/store/sample.ts'
 import { createAdmissions } from '../../../src/store/postgres/admissions.ts'
 import { readRowsFor } from '../../../src/store/postgres/codec.ts'
+import { createTenantRecords } from '../../../src/store/postgres/fleet/tenant-records.ts'
 import { ask, dropSchemas, openAt, schemaUrl } from './database.ts'
 import { type ExplainedDb, explained } from './explained.ts'
 
@@ -37,5 +38,29 @@ describe('what has passed the limits of a tenant on PostgreSQL', needs('postgres
     assert.equal(items[0]?.id, `n${count}`)
     const most = db.most()
     assert.ok(most <= 10_001, `one statement reads ${most} rows`)
+  })
+
+  test('is named page by page, each once', async (t) => {
+    const db = await opened(t, 'named')
+    const { counted } = await createTenantRecords(db).entries('acme', epoch)
+    assert.equal(counted.length, count)
+    const most = db.most()
+    assert.ok(most <= 10_001, `one statement reads ${most} rows`)
+  })
+
+  test('tenants of which some still wait are known by the counts', async (t) => {
+    const url = schemaUrl('tenants')
+    const store = await openAt(url, stillClock(epoch))
+    t.after(() => store.close())
+    await ask(
+      url,
+      `INSERT INTO live (id, seq, tenant, recipient, channel, priority, bytes, status, kind, rev, due_at, attempts)
+          SELECT 'n' || n, n, 'acme', 'r', 'email', 'normal', 0, 1, 3, 1, 1, 0 FROM generate_series(1, 5000) n;
+        INSERT INTO tally VALUES ('acme', 1, 3, 5010, 0), ('acme', 2, 3, -10, 0), ('other', 1, 3, 9, 0), ('other', 2, 3, -9, 0), ('more', 1, 2, 9, 0)`,
+    )
+    const db = await explained(t, url)
+    assert.deepEqual(await createTenantRecords(db).waitingTenants(), ['acme'])
+    const most = db.most()
+    assert.ok(most <= 10, `one statement reads ${most} rows`)
   })
 })

@@ -10,6 +10,7 @@ import type { TenantGeneration } from '../../../ports.ts'
 import { statusOf } from '../../status-codes.ts'
 import type { Db } from '../connection.ts'
 import { isJobKind } from '../job-reads.ts'
+import { turnedSince } from '../turned.ts'
 
 interface EntryRow {
   readonly id: string
@@ -22,14 +23,13 @@ interface EntryRow {
   readonly due_at: number | null
 }
 
+interface Accepted {
+  readonly id: string
+  readonly created_at: number
+}
+
 /** Notifications whose JSON one statement reads: some 0.4 s of the server. */
 const readMax = 10_000
-
-/** The names of all that may count or wait; they are in an index each. */
-const namesOfTenant = `SELECT id FROM notification WHERE tenant = $1 AND created_at >= $2
-  UNION SELECT id FROM live WHERE tenant = $1 AND turned_at >= $2
-  UNION SELECT id FROM outcome WHERE tenant = $1 AND turned_at >= $2
-  UNION SELECT id FROM live WHERE tenant = $1 AND kind = 3`
 
 /**
  * An acceptance counts at its pass, or waits: `kind` 3. Items of a digest were counted when they were accepted, so
@@ -46,6 +46,28 @@ const entriesOf = `SELECT n.id, n.seq, n.body->>'module' AS module, n.body->>'pr
   WHERE n.body->'actors' IS NULL`
 
 export function createTenantRecords(db: Db): TenantRecords {
+  /** The names of all that may count or wait, of which each moves on from one statement to the next ones at most. */
+  async function namesOf(tenant: string, since: number): Promise<readonly string[]> {
+    // As many as the tenant's bounds let wait.
+    const waiting = await db.query<{ id: string }>('SELECT id FROM live WHERE tenant = $1 AND kind = 3', [
+      tenant,
+    ])
+    const names = new Set(waiting.map(({ id }) => id))
+    for await (const page of turnedSince(db, tenant, since)) for (const id of page) names.add(id)
+    let [at, id] = [since, '']
+    for (let isMore = true; isMore; ) {
+      const page: readonly Accepted[] = await db.query<Accepted>(
+        `SELECT id, created_at FROM notification WHERE tenant = $1 AND (created_at, id) > ($2, $3)
+          ORDER BY created_at, id LIMIT $4`,
+        [tenant, at, id, readMax],
+      )
+      for (const each of page) names.add(each.id)
+      isMore = page.length === readMax
+      if (isMore) [at, id] = [page.at(-1)!.created_at, page.at(-1)!.id]
+    }
+    return [...names]
+  }
+
   const nextGeneration = async (tenant: string, state: TenantGeneration['state']): Promise<number> => {
     const [row] = await db.query<{ number: number }>('SELECT next_generation($1, $2) AS number', [
       tenant,
@@ -66,10 +88,10 @@ export function createTenantRecords(db: Db): TenantRecords {
       return { throttle: numberOf('throttle'), room: numberOf('room') }
     },
     async entries(tenant, since) {
-      const names = await db.query<{ id: string }>(namesOfTenant, [tenant, since])
+      const names = await namesOf(tenant, since)
       const rows: EntryRow[] = []
       for (let from = 0; from < names.length; from += readMax) {
-        const page = names.slice(from, from + readMax).map(({ id }) => id)
+        const page = names.slice(from, from + readMax)
         for (const row of await db.query<EntryRow>(entriesOf, [page])) rows.push(row)
       }
       rows.sort((a, b) => a.seq - b.seq)
@@ -81,7 +103,10 @@ export function createTenantRecords(db: Db): TenantRecords {
       }
     },
     async waitingTenants() {
-      const rows = await db.query<{ tenant: string }>('SELECT DISTINCT tenant FROM live WHERE kind = 3')
+      // By the counts: of those that wait there may be millions.
+      const rows = await db.query<{ tenant: string }>(
+        'SELECT tenant FROM tally WHERE kind = 3 GROUP BY tenant HAVING sum(count) > 0',
+      )
       return rows.map(({ tenant }) => tenant)
     },
     async tallies(tenant) {
