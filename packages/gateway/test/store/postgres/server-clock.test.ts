@@ -1,12 +1,14 @@
 /** The clock of a server that several processes follow, and the processes beside each other. */
 import assert from 'node:assert/strict'
 import { after, describe, type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { needs } from '../../../../../scripts/services/needs.ts'
-import { createSystemClock } from '../../../src/adapters/clock.ts'
+import { createSystemClock, type SystemClock } from '../../../src/adapters/clock.ts'
 import { MemberClocks } from '../../../src/store/postgres/fleet/member-clocks.ts'
-import { openPostgresFleet } from '../../../src/store/postgres/fleet/open-fleet.ts'
+import { openPostgresFleet, type PostgresFleet } from '../../../src/store/postgres/fleet/open-fleet.ts'
 import { ServerReadings } from '../../../src/store/postgres/fleet/server-clock.ts'
 import { addressOf, dropSchemas, schemaUrl } from './database.ts'
+import { startProxy } from './proxy.ts'
 
 test('the quickest of the last eight readings counts', () => {
   const readings = new ServerReadings()
@@ -24,6 +26,20 @@ test('a reading of a process that was stopped meanwhile counts only where there 
   readings.add({ leadMs: 1_000, errorMs: 1 })
   readings.add({ leadMs: 31_000, errorMs: 30_000 })
   assert.equal(readings.best?.leadMs, 1_000)
+})
+
+test('where eight readings in a row are slow, the quickest of them counts', () => {
+  const readings = new ServerReadings()
+  readings.add({ leadMs: 1_000, errorMs: 1 })
+  for (let index = 0; index < 7; index += 1) readings.add({ leadMs: 1_040, errorMs: 110 - index })
+  assert.equal(readings.best?.errorMs, 1)
+  readings.add({ leadMs: 1_050, errorMs: 130 })
+  assert.deepEqual(readings.best, { leadMs: 1_040, errorMs: 104 })
+  readings.add({ leadMs: 1_060, errorMs: 102 })
+  assert.equal(readings.best?.leadMs, 1_060)
+  readings.add({ leadMs: 1_010, errorMs: 2 })
+  readings.add({ leadMs: 31_000, errorMs: 30_000 })
+  assert.equal(readings.best?.leadMs, 1_010)
 })
 
 test('a clock that was set is believed with the first reading that shows it', () => {
@@ -87,9 +103,23 @@ describe('processes over one PostgreSQL', needs('postgres'), () => {
     assert.ok(apartMs() <= 30, `${apartMs()} ms apart`)
     assert.equal(standing.aheadMs(), 0)
   })
+
+  test('are read also over a line that has become slow', async (t) => {
+    const proxy = await startProxy(schemaUrl('slow'))
+    const { clockErrorMs } = await open(t, proxy.url, createSystemClock())
+    t.after(proxy.close)
+    const until = async (isSo: (errorMs: number) => boolean) => {
+      for (const end = performance.now() + 30_000; !isSo(clockErrorMs() ?? Number.NaN); await sleep(20))
+        assert.ok(performance.now() < end, `it may be wrong by ${clockErrorMs()} ms`)
+    }
+    await until((errorMs) => errorMs < 100)
+    proxy.delayAnswers(230)
+    await until((errorMs) => errorMs >= 115)
+    proxy.delayAnswers(0)
+  })
 })
 
-async function open(t: TestContext, url: string, clock: ReturnType<typeof createSystemClock>): Promise<void> {
+async function open(t: TestContext, url: string, clock: SystemClock): Promise<PostgresFleet> {
   const fleet = await openPostgresFleet({
     address: addressOf(url),
     clock,
@@ -104,4 +134,5 @@ async function open(t: TestContext, url: string, clock: ReturnType<typeof create
     await fleet.members.close()
     await fleet.store.close()
   })
+  return fleet
 }

@@ -14,12 +14,17 @@ const errorMaxMs = 10
 const readingsMax = 25
 /** Both clocks may drift apart so far within the readings that are kept, ms. */
 const driftMs = 10
-/** A reading that may be wrong by more than this, ms, says too little: the process was stopped, or is overloaded. */
+/**
+ * A reading that may be wrong by more than this, ms, says too little: the process was stopped, or is overloaded. Where as many
+ * as are kept come in a row, the line itself is slow.
+ */
 const errorIgnoredMs = 100
 
 /** The readings of a server's clock of late. */
 export class ServerReadings {
   #kept: readonly ServerReading[] = []
+  /** The last ones in a row that were too slow to be kept. */
+  #slow: readonly ServerReading[] = []
 
   /** The one that may be wrong by least; undefined before the first. */
   get best(): ServerReading | undefined {
@@ -31,7 +36,18 @@ export class ServerReadings {
 
   add(reading: ServerReading): void {
     const { best } = this
-    if (best !== undefined && reading.errorMs > errorIgnoredMs) return
+    const isSlow = reading.errorMs > errorIgnoredMs && best !== undefined && best.errorMs <= errorIgnoredMs
+    if (isSlow && this.#slow.length + 1 < readingsKept) {
+      this.#slow = [...this.#slow, reading]
+      return
+    }
+    if (isSlow) this.#kept = []
+    for (const each of isSlow ? [...this.#slow, reading] : [reading]) this.#keep(each)
+    this.#slow = []
+  }
+
+  #keep(reading: ServerReading): void {
+    const { best } = this
     // One that cannot be true together with those before it tells that the clock was set since.
     const isSet =
       best !== undefined && Math.abs(reading.leadMs - best.leadMs) > reading.errorMs + best.errorMs + driftMs
