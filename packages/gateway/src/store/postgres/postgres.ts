@@ -34,6 +34,7 @@ import { closed, startFault, storeFault } from './postgres-errors.ts'
 import { prune } from './prune.ts'
 import { createPseudonyms } from './pseudonyms.ts'
 import { createTakeover } from './takeover.ts'
+import { createWaitingContents } from './waiting-contents.ts'
 import { type AskedRight, type BegunRights, createWriter } from './writer.ts'
 
 export interface PostgresStoreOptions {
@@ -201,6 +202,7 @@ function storeOf(opened: Opened): Store {
     ...createDigestReads(db),
     ...createJobReads(db),
     ...createTakeover({ db, writer, member, read }),
+    ...createWaitingContents(db),
     ...createErasures({ db, writer, pseudonymOf, clock, isLogged }),
 
     async commit(change) {
@@ -333,14 +335,6 @@ function storeOf(opened: Opened): Store {
       )
       return row === undefined ? undefined : { id, tenant, bytes: row.bytes, ...row.body }
     },
-    waitingContents: () =>
-      db.query(
-        `SELECT c.id, c.tenant, c.bytes, u.waiting FROM
-            (SELECT shared, sum(n)::bigint AS waiting FROM (
-              SELECT shared, count(*) AS n FROM live WHERE shared IS NOT NULL AND kind <> 11 GROUP BY shared
-              UNION ALL SELECT shared, count(*) FROM job WHERE shared IS NOT NULL AND status = 'running' GROUP BY shared
-            ) w GROUP BY shared) u JOIN content c ON c.id = u.shared`,
-      ),
     async timeLine() {
       const [row] = await db.query<{ value: never }>("SELECT value FROM meta WHERE name = 'time line'")
       return row?.value
