@@ -52,8 +52,8 @@ export interface Registration {
   readonly erasureKey: Buffer
 }
 
-/** The rows of a process that has gone, at most what it held in memory, are taken over within this time, ms. */
-const takeOverMs = 120_000
+/** The rows of a process that goes or has gone, at most what it held in memory, are freed within this time, ms. */
+export const takeOverMs = 120_000
 
 export interface Registering {
   readonly id: string

@@ -26,7 +26,7 @@ import { createIntake } from './intake.ts'
 import { createJobReads, isJobKind } from './job-reads.ts'
 import { createLeftToBroker } from './left-to-broker.ts'
 import { createLists, isText } from './lists.ts'
-import { enter, newMemberId, register } from './member.ts'
+import { enter, newMemberId, register, takeOverMs } from './member.ts'
 import { migrate } from './migrate.ts'
 import { createOutbox } from './outbox.ts'
 import { createPing, RefusedCommits } from './ping.ts'
@@ -354,10 +354,16 @@ function storeOf(opened: Opened): Store {
       if (!isOpen) return
       try {
         await writer.close(async ({ query }) => {
+          const patience = { answerMs: takeOverMs }
+          await query(`SET statement_timeout = ${takeOverMs}`)
           if (isSettled)
-            await query('UPDATE live SET begun_at = NULL WHERE owner > 0 AND owner + 0 = $1', [member])
+            await query(
+              'UPDATE live SET begun_at = NULL WHERE owner > 0 AND owner + 0 = $1',
+              [member],
+              patience,
+            )
           // Unsettled, the rows stay to the process that takes them over, and what was begun counts as perhaps sent.
-          if (isSettled) await query('SELECT settle_member($1, $2)', [member, clock.now()])
+          if (isSettled) await query('SELECT settle_member($1, $2)', [member, clock.now()], patience)
           else if (!alone) await query('SELECT declare_dead($1)', [member])
         })
       } finally {

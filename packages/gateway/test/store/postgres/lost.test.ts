@@ -207,6 +207,22 @@ describe('a lost connection to PostgreSQL', needs('postgres'), () => {
     await third.close()
   })
 
+  test('ends in order also where what a process holds is freed more slowly than a statement may take', async () => {
+    const url = schemaUrl('slow')
+    const store = await openAt(url, stillClock(epoch))
+    await ask(
+      url,
+      `CREATE FUNCTION be_slow() RETURNS trigger LANGUAGE plpgsql AS
+          $$ BEGIN PERFORM pg_sleep(5.5); RETURN new; END $$;
+        CREATE TRIGGER slow BEFORE UPDATE ON member FOR EACH ROW WHEN (new.state = 4) EXECUTE FUNCTION be_slow()`,
+    )
+    await store.close()
+    const again = await openAt(url, stillClock(epoch))
+    assert.equal(again.unsettled, false)
+    await ask(url, 'DROP TRIGGER slow ON member')
+    await again.close()
+  })
+
   test('tells a process whose place another one has taken that its registration has ended', async (t) => {
     const url = schemaUrl('replaced')
     const clock = stillClock(epoch)
