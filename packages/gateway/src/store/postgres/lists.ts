@@ -69,6 +69,24 @@ const scanLive = `WITH found AS MATERIALIZED (
     THEN (SELECT id FROM live WHERE id > $1 ORDER BY id OFFSET $3 - 1 LIMIT 1)
     ELSE (SELECT max(id) FROM found) END AS "end"`
 
+/** Selects from the dead letters that the statement `examined` reads. */
+const selectedDead = (examined: string, end: string): string => `WITH page AS MATERIALIZED (${examined})
+  SELECT ARRAY(SELECT id FROM page WHERE ($2::text IS NULL OR tenant = $2) AND ($3::text IS NULL OR channel = $3)
+    AND ($4::text[] IS NULL OR cause = ANY($4)) AND ($5::text IS NULL OR priority = $5) ORDER BY id LIMIT $6) AS ids, ${end} AS "end"`
+
+/** Ends at $7 dead letters, of which few may be selected. */
+const scanDead = selectedDead(
+  'SELECT id, tenant, channel, cause, priority FROM live WHERE kind >= 10 AND id > $1 ORDER BY id LIMIT $7',
+  'CASE WHEN (SELECT count(*) FROM page) = $7 THEN (SELECT max(id) FROM page) END',
+)
+
+/** Selects from the dead letters with the ids $7. */
+const scanNamedDead = selectedDead(
+  `SELECT l.* FROM (SELECT DISTINCT key FROM unnest($7::text[]) key WHERE key COLLATE "C" > $1) k
+    CROSS JOIN LATERAL (SELECT id, tenant, channel, cause, priority FROM live WHERE id = k.key AND kind >= 10 OFFSET 0) l`,
+  'NULL',
+)
+
 export interface Lists {
   notification(tenant: string, id: string): Promise<Notification | undefined>
   written: FindWritten
@@ -215,23 +233,23 @@ export function createLists(db: Db, member: string, read: ReadRow): Lists {
 
     async deadLetters({ tenant, channel, cause, causes, priority, ids, cursor, limit }) {
       const wanted = cause === undefined ? causes : (causes?.filter((each) => each === cause) ?? [cause])
-      const rows = await db.query<WholeRow>(
-        `SELECT w.* FROM (SELECT id FROM live WHERE kind >= 10 AND id > $1
-            AND ($2::text IS NULL OR tenant = $2) AND ($3::text IS NULL OR channel = $3)
-            AND ($4::text[] IS NULL OR cause = ANY($4)) AND ($5::text IS NULL OR priority = $5)
-            AND ($6::text[] IS NULL OR id = ANY($6)) ORDER BY id LIMIT $7) d
-          JOIN whole w USING (id) ORDER BY id`,
-        [
-          cursor === undefined ? '' : readCursor(deadLetterList, cursor).id,
-          tenant ?? null,
-          channel ?? null,
-          wanted ?? null,
-          priority ?? null,
-          ids?.filter(isText) ?? null,
-          limit + 1,
-        ],
-      )
-      return pageOf(rows, limit, ({ id }) => cursorOf(deadLetterList, { at: 0, id }))
+      const [found] = await db.query<ScannedIds>(ids === undefined ? scanDead : scanNamedDead, [
+        cursor === undefined ? '' : readCursor(deadLetterList, cursor).id,
+        tenant ?? null,
+        channel ?? null,
+        wanted ?? null,
+        priority ?? null,
+        limit + 1,
+        ids === undefined ? scannedMax : ids.filter(isText),
+      ])
+      const { ids: dead, end } = found!
+      const rows = await db.query<WholeRow>(`SELECT w.* FROM ${wholeOf('$1')} ORDER BY id`, [dead])
+      // One that was redriven meanwhile is none any more.
+      const still = rows.filter(({ status }) => status === statusCodes.dead)
+      const { items, nextCursor } = pageOf(still, limit, ({ id }) => cursorOf(deadLetterList, { at: 0, id }))
+      const last = dead.length > limit ? dead.at(-1)! : end
+      if (nextCursor !== null || last === null) return { items, nextCursor }
+      return { items, nextCursor: cursorOf(deadLetterList, { at: 0, id: last }) }
     },
 
     async scan({ statuses, channels, notPolicy, cursor = '', limit }) {
