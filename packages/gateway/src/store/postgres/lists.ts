@@ -87,6 +87,18 @@ const scanNamedDead = selectedDead(
   'NULL',
 )
 
+/** Digests at which one statement looks: some 10 ms of the server. */
+const digestsMax = 1_000
+
+/** Steps from digest to digest that collects anything: it costs as many steps as there are, however many items each has. */
+const scanDigests = `WITH RECURSIVE d AS (
+    (SELECT digest, 1 AS nth FROM live WHERE digest > $1 ORDER BY digest LIMIT 1)
+    UNION ALL
+    SELECT (SELECT l.digest FROM live l WHERE l.digest > d.digest ORDER BY l.digest LIMIT 1), nth + 1
+      FROM d WHERE digest IS NOT NULL AND nth < $2
+  ) SELECT min(d.digest) FILTER (WHERE NOT EXISTS (SELECT FROM digest o WHERE o.id = d.digest)) AS orphan,
+    CASE WHEN count(digest) = $2 THEN max(digest) END AS "end" FROM d`
+
 export interface Lists {
   notification(tenant: string, id: string): Promise<Notification | undefined>
   written: FindWritten
@@ -282,14 +294,14 @@ export function createLists(db: Db, member: string, read: ReadRow): Lists {
     digestItems,
 
     async orphans(cursor, limit) {
-      const [orphan] = await db.query<{ digest: string }>(
-        `SELECT digest FROM live l WHERE digest > $1 AND NOT EXISTS (SELECT FROM digest d WHERE d.id = l.digest)
-          ORDER BY digest LIMIT 1`,
-        [cursor ?? ''],
-      )
-      if (orphan === undefined) return { items: [], nextCursor: null }
-      const { items } = await digestItems({ id: orphan.digest }, null, limit)
-      return { items, nextCursor: orphan.digest }
+      const [scanned] = await db.query<{ orphan: string | null; end: string | null }>(scanDigests, [
+        cursor ?? '',
+        digestsMax,
+      ])
+      const { orphan, end } = scanned!
+      if (orphan === null) return { items: [], nextCursor: end }
+      const { items } = await digestItems({ id: orphan }, null, limit)
+      return { items, nextCursor: orphan }
     },
   }
 }
