@@ -129,10 +129,11 @@ export function createErasures({
   /** Erases some of the recipient's rows that have ended; false when none is left. */
   const eraseSome = (tenant: string, recipient: string, name: string): Promise<boolean> =>
     transaction(async (connection) => {
-      // The ends are locked first, as the retention does (`prune_ended`): it passes over those that are being erased.
+      // The ends are locked first, as the retention does (`prune_ended`): it passes over those that are being erased. In the
+      // order of an index: all that is left of the recipient would be sorted for each slice.
       const rows = await connection.query<WholeRow>(
         `SELECT w.* FROM whole w JOIN outcome o USING (id) WHERE w.tenant = $1 AND w.recipient = $2
-          AND w.seq <= (SELECT until FROM erasure WHERE tenant = $1 AND recipient = $2) ORDER BY w.seq LIMIT $3
+          AND w.seq <= (SELECT until FROM erasure WHERE tenant = $1 AND recipient = $2) ORDER BY w.created_at, w.id LIMIT $3
           FOR UPDATE OF o`,
         [tenant, recipient, eraseSlice],
       )

@@ -7,7 +7,11 @@ import { createSystemClock } from '../../../src/adapters/clock.ts'
 import { settled, someJob, someNotification } from '../../../src/conformance/store/sample.ts'
 import { must } from '../../../src/conformance/store/suite.ts'
 import { pseudonymPrefix, type Store, type StoredAnswer } from '../../../src/ports.ts'
-import { ask, dropSchemas, joinAt, schemaUrl } from './database.ts'
+import type { Db } from '../../../src/store/postgres/connection.ts'
+import { createErasures } from '../../../src/store/postgres/erasures.ts'
+import type { Writer } from '../../../src/store/postgres/writer.ts'
+import { ask, dropSchemas, joinAt, openAt, schemaUrl } from './database.ts'
+import { explained } from './explained.ts'
 
 const message = { channel: 'email', category: 'news', priority: 'normal' } as const
 /** True where it has not ended within 20 ms. */
@@ -167,6 +171,32 @@ describe('two processes that erase', needs('postgres'), () => {
       assert.deepEqual(await erasing, { done: true })
       assert.equal((await b.prune({ answers: 0, notifications: 10 })).oldestAt, undefined)
     }))
+
+  test('erase a recipient who has got very much in slices', async (t) => {
+    const url = schemaUrl('slices')
+    const clock = createSystemClock()
+    const store = await openAt(url, clock)
+    t.after(() => store.close())
+    await ask(
+      url,
+      `INSERT INTO notification SELECT 'n' || n, n, 'acme', 'eve', 'product', NULL, NULL, n, '{"to":{"id":"eve"}}', '{"timeline":[{"at":1}]}'
+          FROM generate_series(1, 2000) n;
+        INSERT INTO outcome SELECT 'n' || n, 'acme', 'email', 6, 1, 1, 1 FROM generate_series(1, 2000) n;
+        SELECT setval('acceptance', 2000);
+        ANALYZE notification, outcome`,
+    )
+    const db = await explained(t, url)
+    const writer = { task: <T>(run: (db: Db & { epoch: number }) => Promise<T>) => run({ ...db, epoch: 1 }) }
+    const parts = { db, writer: writer as Writer, pseudonymOf: () => 'erased:eve', clock, isLogged: false }
+    const { beginErasure, erase } = createErasures(parts)
+    await beginErasure('acme', 'eve')
+    assert.deepEqual(await erase('acme', 'eve'), { done: true })
+    const most = db.most()
+    assert.ok(most <= 500, `one statement reads ${most} rows`)
+    assert.deepEqual(await ask(url, 'SELECT recipient, count(*)::int AS n FROM notification GROUP BY 1'), [
+      { recipient: 'erased:eve', n: 2_000 },
+    ])
+  })
 
   test('end one erasure of a recipient, and what was accepted behind it stays', () =>
     two('same', async (a, b) => {

@@ -24,6 +24,7 @@ export async function explained(t: TestContext, url: string): Promise<ExplainedD
   let most = 0
   return {
     async query<Row extends object>(text: string, values?: readonly unknown[]) {
+      if (/^(BEGIN|COMMIT|ROLLBACK)/.test(text)) return connection.query<Row>(text)
       const [row] = await connection.query<{ 'QUERY PLAN': readonly { readonly Plan: PlanNode }[] }>(
         `EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) ${text}`,
         values,
