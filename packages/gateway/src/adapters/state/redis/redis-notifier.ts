@@ -22,7 +22,16 @@ export async function createRedisNotifier(options: RedisNotifierOptions): Promis
     try {
       const { by, hint } = JSON.parse(text) as { by: string; hint: Hint }
       if (by === member) return
-      for (const listener of listeners) listener(hint)
+      for (const listener of listeners) give(hint, listener)
+    } catch (error) {
+      onError?.(error)
+    }
+  }
+
+  /** Gives the hint to the others, too, where one listener throws. */
+  function give(hint: Hint, listener: (hint: Hint) => void): void {
+    try {
+      listener(hint)
     } catch (error) {
       onError?.(error)
     }

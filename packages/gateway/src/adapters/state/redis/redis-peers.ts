@@ -85,8 +85,16 @@ export async function createRedisPeers(options: RedisPeersOptions): Promise<Peer
   }
 
   function hear(text: string): void {
+    attempt(() => {
+      for (const message of JSON.parse(text) as readonly Message[])
+        if (message.b !== member) attempt(() => handle(message))
+    })
+  }
+
+  /** Reports an error: a listener that throws costs its own message, and not the others of the same turn. */
+  function attempt(work: () => void): void {
     try {
-      for (const message of JSON.parse(text) as readonly Message[]) if (message.b !== member) handle(message)
+      work()
     } catch (error) {
       onError?.(error)
     }
@@ -99,7 +107,8 @@ export async function createRedisPeers(options: RedisPeersOptions): Promise<Peer
     }
     peers.set(from, { heardAtMs: performance.now(), isSilent: false })
     if (kind === 'new') send({ k: 'here' }, from)
-    else if (kind === 'tell') for (const listener of listeners.get(topic) ?? []) listener(value, from)
+    else if (kind === 'tell')
+      for (const listener of listeners.get(topic) ?? []) attempt(() => listener(value, from))
     else if (kind === 'ask') void reply(topic, number, value, from)
     else if (kind === 'answer') note(number, from, value)
   }
@@ -141,7 +150,7 @@ export async function createRedisPeers(options: RedisPeersOptions): Promise<Peer
   // Others answer a new process at once: it need not wait for their beats.
   await bus.subscribe(all, hear, () => {
     send({ k: 'new' })
-    if (wasReady) for (const listener of lostListeners) listener()
+    if (wasReady) for (const listener of lostListeners) attempt(listener)
     wasReady = true
   })
 
