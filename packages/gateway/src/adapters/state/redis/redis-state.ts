@@ -63,11 +63,17 @@ export interface StateKey {
   readonly others?: readonly string[]
 }
 
+/** The node of each slot of a cluster. */
+type SlotMap = (string | undefined)[]
+
 /** A question is redirected so often at most: the cluster moves a slot once, and may answer with an old map before. */
 const redirectionsMax = 4
 /** Between two readings of the map of slots, ms: a cluster that fails over is not asked more often. */
 const rediscoverMs = 50
-/** A master that its cluster has deposed takes no writes any more after this time, ms: twice the usual node timeout. */
+/**
+ * A master that its cluster has deposed takes no writes any more after this time, ms: twice the usual node timeout. So long
+ * a master that another process has met is waited for at most.
+ */
 const deposedMs = 30_000
 /** So many keys are looked at for one of a node, whose part of the slots may be small. */
 const namesMax = 200
@@ -82,8 +88,7 @@ export function createRedisState(options: RedisStateOptions): RedisConnections {
   const keyspace = `keys ${prefix} of ${keysAt}${slots}`
   /** One connection a node, those of the seeds included. */
   const servers = new Map<string, RedisServer>()
-  /** The node of each slot of a cluster. */
-  let nodes: (string | undefined)[] = []
+  let nodes: SlotMap = []
   let discovering: Promise<void> | undefined
   /** The newest registrations that this process has heard of. */
   const heard = new Map<string, number>()
@@ -121,29 +126,58 @@ export function createRedisState(options: RedisStateOptions): RedisConnections {
     return (isCluster ? names.find((name) => nodes[slotOf(name)] === node) : undefined) ?? names[0]!
   }
 
-  /** Reads the map of slots from the first node that answers. */
+  /** Reads the map of slots from the first node that answers, of those that know of every master that others have met. */
   async function discover(): Promise<void> {
-    // Whoever has taken the place of another master knows it.
-    const known = unmet.size > 0 ? unmet.keys() : new Set([...servers.keys(), ...seeds])
+    const known = [...new Set([...servers.keys(), ...seeds])]
+    const awaited = new Map(unmet)
+    const ask = async (asked: string) => ({ asked, read: await mapOf(asked) })
     try {
-      const [asked, ranges] = await Promise.any(
-        Array.from(known, async (node) => {
-          const answer = (await serverOf(node).command('CLUSTER', 'SLOTS')) as readonly SlotRange[]
-          if (answer.length > 0) return [node, answer] as const
-          // It has left the cluster, and may be the quickest to answer each time.
-          unmet.delete(node)
-          throw unavailable(node, 'it is in no cluster')
-        }),
+      // Whoever has taken the place of another master knows it.
+      const { asked, read } = await Promise.any<{ asked?: string; read: SlotMap }>(
+        awaited.size > 0 ? [...Array.from(awaited.keys(), ask), mapOfMost(known)] : known.map(ask),
       )
-      const read = new Array<string | undefined>(slotsMax)
-      for (const [from, to, [host, port]] of ranges) read.fill(nodeAt(host, port, asked), from, to + 1)
       nodes = read
-      // The node whose own map does not name it is no master any more.
-      for (const node of unmet.keys()) if (node === asked || read.includes(node)) unmet.delete(node)
-      dropServers(new Set([...mastersOf(read), ...seeds]))
+      for (const [node, sinceMs] of unmet) {
+        // The node whose own map does not name it is no master any more.
+        const isMet = asked === undefined ? awaited.get(node) === sinceMs : node === asked
+        if (isMet || read.includes(node)) unmet.delete(node)
+      }
+      dropServers(new Set([...mastersOf(nodes), ...seeds]))
     } catch (error) {
       onError?.(error)
     }
+  }
+
+  async function mapOf(node: string): Promise<SlotMap> {
+    const ranges = (await serverOf(node).command('CLUSTER', 'SLOTS')) as readonly SlotRange[]
+    if (ranges.length === 0) {
+      // It has left the cluster, and may be the quickest to answer each time.
+      unmet.delete(node)
+      throw unavailable(node, 'it is in no cluster')
+    }
+    const read: SlotMap = new Array(slotsMax)
+    for (const [from, to, [host, port]] of ranges) read.fill(nodeAt(host, port, node), from, to + 1)
+    return read
+  }
+
+  /**
+   * Reads the map that more than half of the masters in it answer: masters elect the one that takes the place of another,
+   * and one that was deposed is alone with its own map. So a server that this map does not name is no master: whoever keeps
+   * the limits while Redis is away gives a new number also to one that was taken away long ago.
+   */
+  function mapOfMost(known: readonly string[]): Promise<{ read: SlotMap }> {
+    const votes = new Map<string, number>()
+    return Promise.any(
+      known.map(async (node) => {
+        const read = await mapOf(node)
+        const masters = mastersOf(read)
+        const text = read.join()
+        const count = (votes.get(text) ?? 0) + Number(masters.includes(node))
+        votes.set(text, count)
+        if (2 * count > masters.length) return { read }
+        throw unavailable(node, 'most masters have not answered yet')
+      }),
+    )
   }
 
   function dropServers(kept: ReadonlySet<string>): void {

@@ -8,6 +8,7 @@ import { Redis } from 'ioredis'
 import { needs } from '../../../../../../scripts/services/needs.ts'
 import { startRedis } from '../../../../../../scripts/services/redis.ts'
 import { startRedisCluster } from '../../../../../../scripts/services/redis-cluster.ts'
+import type { Service } from '../../../../../../scripts/services/service.ts'
 import { createSystemClock } from '../../../../src/adapters/clock.ts'
 import { createMemoryRegistrations } from '../../../../src/adapters/state/redis/memory-registrations.ts'
 import { Redirection } from '../../../../src/adapters/state/redis/redis-answers.ts'
@@ -121,7 +122,34 @@ describe('the state on a Redis Cluster', needs('redis-cluster'), () => {
     await until(() => keep('a').then(() => true))
     assert.ok(performance.now() - sinceMs < 5_000)
   })
+
+  it('asks no node while another process has met a master that is away, before most masters say that it is none', async (t) => {
+    const cluster = await startRedisCluster()
+    const hosts = hostsOf(cluster)
+    const admins = hosts.map((host) => new Redis(`redis://${host}`))
+    t.after(async () => {
+      for (const admin of admins) admin.disconnect()
+      await cluster.stop()
+    })
+    const { redis, keep } = open(t, hosts[0]!)
+    await until(() => keep('a').then(() => true))
+    const [master] = hosts
+    redis.expect(new Map([[master!, 1]]))
+    redis.expect(new Map([[master!, 2]]))
+    await until(() => keep('a').then(() => true))
+    // One master alone may be one that was deposed, and does not know it.
+    for (const admin of admins.slice(1)) await admin.call('CLIENT', 'PAUSE', '5000')
+    redis.expect(new Map([['127.0.0.1:1', 3]]))
+    await assert.rejects(keep('a'), {
+      code: 'STATE_UNAVAILABLE',
+      message: /the map of slots does not name 127\.0\.0\.1:1/,
+    })
+    await until(() => keep('a').then(() => true))
+  })
 })
+
+const hostsOf = ({ env }: Service): readonly string[] =>
+  env.SLUICE_TEST_REDIS_CLUSTER!.split(',').map((url) => new URL(url).host)
 
 it('reads where a redirection leads', () => {
   const nodeOf = (message: string) => new Redirection(message, '[::1]:7000').node
