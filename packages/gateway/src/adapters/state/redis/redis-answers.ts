@@ -53,6 +53,19 @@ export function redirectionOf(error: unknown, asked: string): Redirection | unde
   return /^(MOVED|ASK) /.test(message) ? new Redirection(message, asked) : undefined
 }
 
+/**
+ * True if a question was not worked because its slot is on its way to another node: its keys are where neither node may
+ * answer for all of them.
+ */
+export function isMoving(error: unknown): boolean {
+  if (error instanceof Redirection) return error.isAsk
+  return (
+    error instanceof SluiceError &&
+    error.cause instanceof Error &&
+    error.cause.message.startsWith('TRYAGAIN ')
+  )
+}
+
 export function unavailable(node: string, cause: unknown): SluiceError {
   const reason = cause instanceof Error ? cause.message : String(cause)
   return new SluiceError('STATE_UNAVAILABLE', `Redis at ${node} could not be asked: ${reason}`, {

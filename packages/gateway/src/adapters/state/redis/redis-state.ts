@@ -9,7 +9,7 @@ import { defaultSlotMs } from '../../../ports/account-slots.ts'
 import type { Registrations } from '../../../ports/limiter.ts'
 import type { Clock } from '../../../ports.ts'
 import { slotOf, slotsMax } from './key-slot.ts'
-import { nodeAt, Redirection, type Reply, type SlotRange, unavailable } from './redis-answers.ts'
+import { isMoving, nodeAt, Redirection, type Reply, type SlotRange, unavailable } from './redis-answers.ts'
 import { createRedisServer, type RedisServer, type RedisTls } from './redis-server.ts'
 import type { Script } from './scripts.ts'
 
@@ -77,7 +77,7 @@ const rediscoverMs = 50
 const deposedMs = 30_000
 /** So many keys are looked at for one of a node, whose part of the slots may be small. */
 const namesMax = 200
-/** A question that no node has looks again for one so often, ms. */
+/** A question whose slot no node has, or that is on its way to another one, looks again for one so often, ms. */
 const pauseMs = 5
 
 export function createRedisState(options: RedisStateOptions): RedisConnections {
@@ -234,17 +234,24 @@ export function createRedisState(options: RedisStateOptions): RedisConnections {
     const keys = [place + name, ...others.map((other) => place + other)]
     const endsAt = clock.monotonic() + withinMs
     let server = await serverFor(place, withinMs)
-    for (let redirections = 0; ; redirections += 1) {
+    for (let redirections = 0; ; ) {
       try {
         return await server.ask({ script, keys, args, endsAt })
       } catch (error) {
         if (!isCluster) throw error
+        if (isMoving(error)) {
+          // The slot is on its way to another node, which has it in a moment.
+          if (clock.monotonic() + pauseMs >= endsAt) throw unavailable(server.node, error)
+          await sleep(pauseMs)
+          continue
+        }
         if (!(error instanceof Redirection)) {
           // The node may be gone, or no master any more.
           void rediscover()
           throw error
         }
-        if (error.isAsk || redirections === redirectionsMax) throw unavailable(server.node, error)
+        if (redirections === redirectionsMax) throw unavailable(server.node, error)
+        redirections += 1
         nodes[error.slot] = error.node
         void rediscover()
         server = serverOf(error.node)

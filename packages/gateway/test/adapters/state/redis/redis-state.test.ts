@@ -10,10 +10,11 @@ import { startRedis } from '../../../../../../scripts/services/redis.ts'
 import { startRedisCluster } from '../../../../../../scripts/services/redis-cluster.ts'
 import type { Service } from '../../../../../../scripts/services/service.ts'
 import { createSystemClock } from '../../../../src/adapters/clock.ts'
+import { slotOf } from '../../../../src/adapters/state/redis/key-slot.ts'
 import { createMemoryRegistrations } from '../../../../src/adapters/state/redis/memory-registrations.ts'
 import { Redirection } from '../../../../src/adapters/state/redis/redis-answers.ts'
 import { lookAtRedis } from '../../../../src/adapters/state/redis/redis-look.ts'
-import { createRedisState } from '../../../../src/adapters/state/redis/redis-state.ts'
+import { createRedisState, type RedisStateOptions } from '../../../../src/adapters/state/redis/redis-state.ts'
 import { onceScript } from '../../../../src/adapters/state/redis/scripts.ts'
 import { readStateAddress } from '../../../../src/config/state-address.ts'
 import { startProxy } from '../../../store/postgres/proxy.ts'
@@ -25,13 +26,14 @@ const hasIpv6 = Object.values(networkInterfaces())
   .some((each) => each?.address === '::1')
 const urls = (process.env.SLUICE_TEST_REDIS_CLUSTER ?? '').split(',')
 
-function open(t: TestContext, hosts: string) {
+function open(t: TestContext, hosts: string, options: Partial<RedisStateOptions> = {}) {
   const redis = createRedisState({
     url: `redis-cluster://${hosts}`,
     registrations: createMemoryRegistrations(),
     clock: createSystemClock(),
     deadlineMs: 500,
     prefix: newPrefix(),
+    ...options,
   })
   t.after(() => redis.close())
   const keep = (subject: string) => redis.ask(onceScript, { subject, name: '' }, ['keep', 'm', '', '1'])
@@ -145,6 +147,45 @@ describe('the state on a Redis Cluster', needs('redis-cluster'), () => {
       message: /the map of slots does not name 127\.0\.0\.1:1/,
     })
     await until(() => keep('a').then(() => true))
+  })
+
+  it('answers what is asked in the moment in which a slot goes to another node', async (t) => {
+    const cluster = await startRedisCluster()
+    const hosts = hostsOf(cluster)
+    const admins = hosts.map((host) => new Redis(`redis://${host}`))
+    t.after(async () => {
+      for (const admin of admins) admin.disconnect()
+      await cluster.stop()
+    })
+    const prefix = newPrefix()
+    const { redis, keep } = open(t, hosts[0]!, { prefix, deadlineMs: 1_500 })
+    await until(() => keep('a').then(() => true))
+    const slot = slotOf(`${prefix}{a}`)
+    const refusals = await Promise.all(
+      admins.map((admin) => admin.exists(`${prefix}{a}`).catch((error: Error) => error.message)),
+    )
+    const from = refusals.findIndex((refusal) => typeof refusal === 'number')
+    const to = (from + 1) % 3
+    const [source, target] = [admins[from]!, admins[to]!]
+    const [sourceId, targetId] = await Promise.all([source, target].map((each) => each.cluster('MYID')))
+    // One of two keys is there, and the other two subjects have none.
+    await source.set(`${prefix}{a}:about`, '')
+    await target.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', String(sourceId))
+    await source.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', String(targetId))
+    const ask = (...others: readonly string[]) =>
+      redis.ask(onceScript, { subject: 'a', name: '', others }, ['keep', 'm', '', '1'])
+    for (const [others, refusal] of [
+      [[], /ASK/],
+      [[':about'], /TRYAGAIN/],
+    ] as const)
+      await assert.rejects(ask(...others), { code: 'STATE_UNAVAILABLE', message: refusal })
+    const answers = Promise.all([ask(), ask(':about')])
+    await sleep(50)
+    const { port, hostname } = new URL(`redis://${hosts[to]}`)
+    await source.migrate(hostname, port, `${prefix}{a}:about`, 0, 1_000)
+    for (const admin of [target, source])
+      await admin.call('CLUSTER', 'SETSLOT', slot, 'NODE', String(targetId))
+    assert.equal((await answers).length, 2)
   })
 })
 
