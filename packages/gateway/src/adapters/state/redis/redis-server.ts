@@ -179,14 +179,13 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
   async function register(silence: NodeJS.Timeout): Promise<void> {
     const met = client
     const epoch = client.socketEpoch
-    const [info] = await Promise.all([
-      Promise.all([send(['INFO', 'server']), send(['INFO', 'replication'])]).then((parts) =>
-        parts.join('\n'),
-      ),
-      ...scripts.map(({ text }) => send(['SCRIPT', 'LOAD', text])),
-    ])
+    const asked = ['server', 'replication'].map((section) => send(['INFO', section]))
+    const [refusal, ...parts] = await Promise.all([tryToWrite(), ...asked])
+    const info = parts.join('\n')
     if (fieldOf(info, 'role') !== 'master') throw left(`${node} is no master`)
-    await tryToWrite()
+    if (refusal !== undefined) throw refusal
+    // They are 0.1 MB, and one that takes no writes is asked again every few ms.
+    await Promise.all(scripts.map(({ text }) => send(['SCRIPT', 'LOAD', text])))
     const replicationId = fieldOf(info, 'master_replid')
     const reading = await readClock(node, clock, () => send(['TIME']))
     clearTimeout(silence)
@@ -200,12 +199,13 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     standing = { epoch, incarnation, replicationId, ...reading }
   }
 
-  /** Fails where the server answers and takes no writes: it has no memory left, or cannot save what it has. */
-  async function tryToWrite(): Promise<void> {
+  /** Returns why the server takes no writes though it answers: it has no memory left, or cannot save what it has. */
+  function tryToWrite(): Promise<unknown> {
     const written = send(['EVAL', "return redis.call('SET', KEYS[1], '', 'PX', 1)", '1', options.emptyKey()])
-    await written.catch((error: unknown) => {
-      if (redirectionOf(error, node) === undefined) throw error
-    })
+    return written.then(
+      () => undefined,
+      (error: unknown) => (redirectionOf(error, node) === undefined ? error : undefined),
+    )
   }
 
   function argumentsOf(ready: Standing, question: Pending): string[] {

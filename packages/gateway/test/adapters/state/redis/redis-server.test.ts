@@ -153,6 +153,19 @@ describe('the state in Redis', needs('redis'), () => {
     assert.equal((await throttle.use('acme', 'shop'))[0]!.used, 2, 'a place of an earlier generation is gone')
   })
 
+  it('sends a server that has no memory left no scripts, and goes on as soon as it has', async (t) => {
+    const { admin, used } = await open(t, { deadlineMs: 400 })
+    await until(async () => (await used()) === 0)
+    await admin.config('SET', 'maxmemory', '1mb')
+    await admin.config('RESETSTAT')
+    await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    await sleep(50)
+    for (let n = 0; n < 5; n += 1) await assert.rejects(used, { ...unavailable, message: /OOM/ })
+    assert.doesNotMatch(await admin.info('commandstats'), /script\|load/)
+    await admin.config('SET', 'maxmemory', '0')
+    await until(async () => (await used()) === 0)
+  })
+
   it('answers nothing while the server is a replica', async (t) => {
     const { admin, throttle } = await open(t, { deadlineMs: 300 })
     await until(async () => (await throttle.pass('acme', [request('a')])) !== undefined)
