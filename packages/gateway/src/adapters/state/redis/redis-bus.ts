@@ -72,17 +72,20 @@ export async function createRedisBus({
   let publisher: ReturnType<typeof connectionTo> | undefined
   let subscriber: ReturnType<typeof connectionTo> | undefined
 
-  function connectionTo(url: string) {
+  function clientOf(url: string) {
     const socket = { connectTimeout: connectMs, reconnectStrategy: false as const }
-    const client = createRedisClient({
+    return createRedisClient({
       url,
       disableOfflineQueue: true,
       disableClientInfo: true,
       maintNotifications: 'disabled',
       commandsQueueMaxLength: waitingMax,
       socket: url.startsWith('rediss:') ? { ...socket, tls: true as const, ...tls } : socket,
-    })
-    client.on('error', (error) => onError?.(error))
+    }).on('error', (error) => onError?.(error))
+  }
+
+  function connectionTo(url: string) {
+    const client = clientOf(url)
     client.on('end', reconnect)
     client.on('terminated', reconnect)
     return client
@@ -149,14 +152,43 @@ export async function createRedisBus({
   async function meetNodes(of: NonNullable<typeof publisher>): Promise<void> {
     if (urlOfNode === undefined) return
     try {
-      const ranges = await of.sendCommand<readonly SlotRange[]>(['CLUSTER', 'SLOTS'])
+      const [ranges, isServing] = await Promise.all([
+        of.sendCommand<readonly SlotRange[]>(['CLUSTER', 'SLOTS']),
+        servesCluster(of),
+      ])
       const nodes = ranges.map(([, , [host, port]]) => nodeAt(host, port, shownOf(url)))
       if (publisher !== of) return
       if (nodes.length === 0) leave('the bus leaves a node that is in no cluster:')
       else addresses = [...new Set([...urls, ...nodes.map(urlOfNode)])]
+      // A new connection does not wait for the others, which may be away.
+      if (!isServing) void leaveMinority(of)
     } catch (error) {
       onError?.(error)
     }
+  }
+
+  /**
+   * Goes to a node whose cluster serves, where there is one: the side of a cut that has most masters serves, and a node
+   * on the other side passes nothing on to it. Where a part of the slots has no master no node serves, and all pass on.
+   */
+  async function leaveMinority(of: NonNullable<typeof publisher>): Promise<void> {
+    const others = addresses.filter((address) => address !== url).map(serving)
+    const found = await Promise.any(others).catch(() => undefined)
+    if (found === undefined || publisher !== of) return
+    node = addresses.indexOf(found)
+    leave('the bus leaves a node that is cut off from its cluster:')
+  }
+
+  /** Returns the address if its node answers that its cluster serves. */
+  async function serving(address: string): Promise<string> {
+    const client = clientOf(address)
+    try {
+      const connected = inTime(() => client.connect().then(() => servesCluster(client)))
+      if (await connected) return address
+    } finally {
+      if (client.isOpen) client.destroy()
+    }
+    throw new Error(`the cluster of ${shownOf(address)} does not serve`)
   }
 
   /** A server that was demoted keeps its connections, and does not pass on to its master what is published to it. */
@@ -220,14 +252,18 @@ export async function createRedisBus({
   }
 }
 
+async function servesCluster(client: ReturnType<typeof createRedisClient>): Promise<boolean> {
+  return (await client.sendCommand<string>(['CLUSTER', 'INFO'])).includes('cluster_state:ok')
+}
+
 /** A server that was stopped takes a connection, and answers nothing on it. */
-async function inTime(work: () => Promise<unknown>): Promise<void> {
+async function inTime<T>(work: () => Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error(`no answer within ${connectMs} ms`)), connectMs)
   })
   try {
-    await Promise.race([work(), late])
+    return await Promise.race([work(), late])
   } finally {
     clearTimeout(timer)
   }

@@ -1,4 +1,4 @@
-/** Listeners of a process that throw: what the others say in the same turn of their event loop is heard all the same. */
+/** The talk of processes where a listener throws, and over a cluster that is cut in two. */
 import assert from 'node:assert/strict'
 import process from 'node:process'
 import { type TestContext, test } from 'node:test'
@@ -8,6 +8,7 @@ import { createRedisBus } from '../../../../src/adapters/state/redis/redis-bus.t
 import { createRedisNotifier } from '../../../../src/adapters/state/redis/redis-notifier.ts'
 import { createRedisPeers } from '../../../../src/adapters/state/redis/redis-peers.ts'
 import { startProxy } from '../../../store/postgres/proxy.ts'
+import { startCutCluster } from './cut-cluster.ts'
 import { newPrefix } from './open.ts'
 
 /** Opens what a process speaks over, and keeps the errors that it reports. */
@@ -91,3 +92,32 @@ test('gives a hint to the other listeners where one throws', needs('redis'), asy
   await until('the hint is heard', () => heard === 1)
   assert.deepEqual(b.errors, ['Error: a listener that fails'])
 })
+
+test(
+  'goes to another node where the one that it has is cut off from most of its cluster',
+  needs('redis-cluster'),
+  async (t) => {
+    const cluster = await startCutCluster(t)
+    const [lonely, ...others] = cluster.urls
+    const urlOfNode = (node: string): string => `redis://${node}`
+    const [one, other] = await Promise.all(
+      [[lonely!], others].map((urls) => createRedisBus({ urls, urlOfNode })),
+    )
+    t.after(() => [one!, other!].map((bus) => bus.close()))
+    const heard: string[] = []
+    await one!.subscribe('words', (text) => heard.push(text))
+    const untilHeard = async (word: string, withinMs: number): Promise<void> => {
+      for (const endsAt = performance.now() + withinMs; !heard.includes(word); await sleep(50)) {
+        assert.ok(performance.now() < endsAt, `${word} is not heard`)
+        other!.publish('words', word)
+      }
+    }
+    await untilHeard('before', 10_000)
+    cluster.cut(true)
+    await sleep(500)
+    heard.length = 0
+    await untilHeard('behind the cut', 30_000)
+    cluster.cut(false)
+    await untilHeard('after', 10_000)
+  },
+)
