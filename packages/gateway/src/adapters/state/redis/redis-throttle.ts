@@ -252,6 +252,7 @@ export function createRedisThrottle(options: RedisThrottleOptions): RedisThrottl
     },
     async putBack(tenant, requests) {
       await ask(tenant, 'back', {
+        o: own,
         r: requests.map(({ id, module, at, generation }) => [
           id,
           module,

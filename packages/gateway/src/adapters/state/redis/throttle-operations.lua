@@ -2,8 +2,8 @@
 -- Stands for the turn of an entry that has left.
 local gone = 0
 
--- Remembers a turn, so that it may be repeated, or that an entry is gone.
-local function rememberTurn(module, id, t)
+-- Remembers a turn, so that it may be repeated, with the processes that were given it; or that an entry is gone.
+local function rememberTurn(module, id, t, owners)
   local order, field = call('HGET', key, 'D'), 'd' .. module.number .. ':' .. id
   local turned = order and cmsgpack.unpack(order) or {}
   for index = #turned, 1, -1 do
@@ -14,7 +14,7 @@ local function rememberTurn(module, id, t)
     call('HDEL', key, turned[1][2])
     table.remove(turned, 1)
   end
-  call('HSET', key, field, pack('>I6', t), 'D', cmsgpack.pack(turned))
+  call('HSET', key, field, pack('>I6', t) .. (owners or ''), 'D', cmsgpack.pack(turned))
 end
 
 -- Forgets a turn that is put back.
@@ -30,7 +30,17 @@ end
 
 local function turnedOf(module, id)
   local packed = module and call('HGET', key, 'd' .. module.number .. ':' .. id)
-  if packed then return (unpack('>I6', packed)) end
+  if packed then return (unpack('>I6', packed)), string.sub(packed, 7) end
+end
+
+-- True if a turn was put back by this process, and others have it.
+local function isOthers(module, id)
+  local turnedAt, owners = turnedOf(module, id)
+  return turnedAt and turnedAt ~= gone and owners ~= '' and not string.find(owners, own, 1, true)
+end
+
+local function keepOwners(module, id, t, owners)
+  call('HSET', key, 'd' .. module.number .. ':' .. id, pack('>I6', t) .. owners)
 end
 
 -- Answers 1 and the place of an entry that passes, or 0 and the place for which it waits.
@@ -38,18 +48,19 @@ local function turn(name, id)
   local module = moduleOf(name, true)
   local arrival, _, rank = entryOf(module, id)
   if not arrival then
-    local turnedAt = turnedOf(module, id)
+    local turnedAt, owners = turnedOf(module, id)
     if turnedAt == gone then
       -- A process that does not know yet that the entry has ended: in a queue it would take a place from all others.
       local t, waits = placeOf(module, now)
       if waits == 1 then return 0, max(t, now + 1) end
     elseif turnedAt then
+      if not string.find(owners, own, 1, true) then keepOwners(module, id, turnedAt, owners .. own) end
       return 1, turnedAt
     end
     -- An entry that nothing is known of counts now if it is admitted; else it stands before all others.
     if earliest(module, now) == now then
       put(module, now)
-      rememberTurn(module, id, now)
+      rememberTurn(module, id, now, own)
       return 1, now
     end
     local t = placeOf(module, now)
@@ -67,7 +78,7 @@ local function turn(name, id)
   end
   removeAt(module.places, rank)
   stepOut(module, id, arrival)
-  rememberTurn(module, id, t)
+  rememberTurn(module, id, t, own)
   return 1, t
 end
 
@@ -81,11 +92,16 @@ local function arrivalAt(module, t)
   return between > before and between or nil
 end
 
--- Puts a remembered turn back, once: whoever else was given it would put back an instant that counts no more, and
--- would uncount the entry of another. Without a gap left among the arrivals the turn stays as it is, to be repeated.
+-- Puts a remembered turn back when all who were given it have: another one may be writing it, and it counts then. Once:
+-- a second one would put back an instant that counts no more, and would uncount the entry of another. Without a gap left
+-- among the arrivals the turn stays as it is, to be repeated.
 local function putBack(name, id, t)
   local module = moduleOf(name)
-  if turnedOf(module, id) ~= t or entryOf(module, id) then return end
+  local turnedAt, owners = turnedOf(module, id)
+  if turnedAt ~= t or entryOf(module, id) then return end
+  local from, to = string.find(owners, own, 1, true)
+  if from then owners = string.sub(owners, 1, from - 1) .. string.sub(owners, to + 1) end
+  if owners ~= '' then return keepOwners(module, id, t, owners) end
   local arrival = arrivalAt(module, t)
   if not arrival then return end
   forgetTurn(module, id)
@@ -276,7 +292,9 @@ elseif operation == 'back' then
 elseif operation == 'leave' then
   for _, request in ipairs(given.r) do
     leave(request[2], request[1], request[3] == 1)
-    rememberTurn(moduleOf(request[2], true), request[1], gone)
+    local module = moduleOf(request[2], true)
+    -- Others that were given its turn put it back yet.
+    if not isOthers(module, request[1]) then rememberTurn(module, request[1], gone) end
   end
 elseif operation == 'take back' then
   -- Places of another generation are gone, and what was counted there may be an entry of somebody else.

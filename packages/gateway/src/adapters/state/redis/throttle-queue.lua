@@ -11,7 +11,8 @@
 --   i<n>:<id>   arrival number, and the due time on record, of a waiting entry, and the processes that may yet take it
 --               back, each with a space behind it; none of an entry that is known to be on record
 --   n<n>:<a>    the id of the entry with the arrival number a
---   d<n>:<id>   place of an entry that had its turn within the last seconds; D their order
+--   d<n>:<id>   place of an entry that had its turn within the last seconds, and the processes that were given it, each with
+--               a space behind it; D their order
 --   r, c, f     until when a caller fills this value, the token of its claim, and the head of the parts that are filled
 --
 -- ARGV[7]  JSON: t, m windows of the tenant and of each module as [max, ms], ms with the margin; o the process that

@@ -4,52 +4,13 @@ import { describe, it } from 'node:test'
 import { parseWindow } from '@sluice/limits'
 import { needs } from '../../../../../../scripts/services/needs.ts'
 import { unavailable } from '../../../../src/adapters/state/redis/redis-answers.ts'
-import type { RedisState } from '../../../../src/adapters/state/redis/redis-state.ts'
-import {
-  createRedisThrottle,
-  type ThrottleRecord,
-} from '../../../../src/adapters/state/redis/redis-throttle.ts'
-import { exerciseThrottle, type ThrottleTerms } from '../../../../src/conformance/throttle.ts'
+import { exerciseThrottle } from '../../../../src/conformance/throttle.ts'
 import type { ThrottlePlace } from '../../../../src/ports/tenants.ts'
-import { createVirtualClock } from '../../../../src/simulation/clock.ts'
-import { type Engine, engines, newPrefix, openAdmin, openRedis } from './open.ts'
-import { createThrottleRecord } from './throttle-record.ts'
+import { engines, openAdmin } from './open.ts'
+import { openThrottle as open } from './open-throttle.ts'
 
 const marginMs = 20
 const second = 1_000
-
-function open(engine: Engine, terms: ThrottleTerms) {
-  const clock = createVirtualClock(1_000_000)
-  const record = createThrottleRecord('acme')
-  const prefix = newPrefix()
-  const rates = { tenant: terms.tenant, module: terms.module }
-  const ratesOf = (tenant: string) => (tenant === 'acme' ? rates : { tenant: [], module: [] })
-  const openState = (
-    own = rates,
-    from: ThrottleRecord = record,
-    over = (redis: RedisState): RedisState => redis,
-  ) =>
-    createRedisThrottle({
-      redis: over(openRedis(engine, { prefix, clock, isVirtual: true })),
-      record: from,
-      clock,
-      marginMs: terms.marginMs,
-      ratesOf: (tenant) => (tenant === 'acme' ? own : ratesOf(tenant)),
-    })
-  const state = openState()
-  return {
-    state,
-    openState,
-    record,
-    key: `${prefix}{T/acme}:throttle`,
-    now: clock.now,
-    async until(instant: number) {
-      await clock.runUntil(instant)
-      // Answered behind whatever was asked when timers ran.
-      await state.use('acme', 'shop')
-    },
-  }
-}
 
 for (const engine of engines)
   describe(`on ${engine}`, needs(engine), () => {
@@ -255,59 +216,6 @@ for (const engine of engines)
       other.expect('acme', overtaken)
       assert.equal((await other.use('acme', 'shop'))[0]!.used, 2)
       assert.equal(record.generation, overtaken + 1)
-    })
-
-    it('puts no entry back whose turn was of an earlier generation: the fill has counted it', async () => {
-      const { state, openState, record, until } = open(engine, {
-        tenant: [parseWindow('1/10s')],
-        module: [],
-        marginMs,
-      })
-      const [first, waiting, behind] = ['a', 'b', 'c'].map((id) => ({ id, module: 'shop' }))
-      const { places } = (await state.pass('acme', [first!, waiting!, behind!]))!
-      const [, { at }, { at: behindAt, generation }] = places as [unknown, ThrottlePlace, ThrottlePlace]
-      await until(at)
-      const [turn] = await state.turn('acme', [waiting!])
-      assert.deepEqual(turn, { passed: true, at, generation })
-      // Another process has written the turn, and fills the queue for a wider window.
-      record.passed.set('b', { ...waiting!, at, isCritical: false })
-      record.waits.set('c', { ...behind!, at: behindAt, dueAt: behindAt })
-      const refilled = openState({ tenant: [parseWindow('1/10s'), parseWindow('50/60s')], module: [] })
-      assert.equal(await refilled.placeOf('acme', behind!), behindAt)
-      await refilled.putBack('acme', [{ ...waiting!, at, generation: generation! }])
-      assert.equal(await refilled.placeOf('acme', waiting!), undefined)
-      assert.equal(await refilled.placeOf('acme', behind!), behindAt)
-    })
-
-    it('puts a turn back once that two processes were given: the second one cannot uncount the entry of another', async () => {
-      const { state, openState, until } = open(engine, {
-        tenant: [parseWindow('2/10s')],
-        module: [],
-        marginMs,
-      })
-      const other = openState()
-      const entries = ['a', 'b', 'c', 'd'].map((id) => ({ id, module: 'shop' }))
-      const { places } = (await state.pass('acme', entries))!
-      const { at } = places[2]!
-      await until(at)
-      const [, , c, d] = entries
-      // Both processes find that the entry was cancelled.
-      const turns = [await state.turn('acme', [c!]), await other.turn('acme', [c!])]
-      for (const [index, each] of [state, other].entries()) {
-        await each.putBack('acme', [{ ...c!, ...turns[index]![0]! }])
-        await each.leave('acme', [c!])
-        assert.equal(await each.placeOf('acme', c!), undefined)
-      }
-      assert.equal((await state.turn('acme', [d!]))[0]!.at, at)
-      const next = (await state.pass('acme', [
-        { id: 'e', module: 'shop' },
-        { id: 'f', module: 'shop' },
-      ]))!
-      assert.deepEqual(
-        next.places.map(({ waits }) => waits),
-        [false, true],
-        'the fourth counts',
-      )
     })
 
     it('refuses the fill of an earlier loss: what was counted since is not in it', async (t) => {

@@ -61,7 +61,7 @@ export async function compareThrottles(options: DifferentialOptions): Promise<nu
   await memory.start(hear(promoted.memory))
   const everPromoted = new Set<string>()
   const recent: { request: ThrottleRequest; place: ThrottlePlace; by: ThrottleState }[] = []
-  const turned: { request: ThrottleRequest; at: number; turnedAt: number }[] = []
+  const turned: { request: ThrottleRequest; at: number; turnedAt: number; by: ThrottleState }[] = []
   let serial = 0
 
   /** Asks both sides the same, any process of the fleet unless one is given, and compares the answers. */
@@ -139,14 +139,15 @@ export async function compareThrottles(options: DifferentialOptions): Promise<nu
 
   async function turn(requests: readonly ThrottleRequest[]): Promise<void> {
     if (requests.length === 0) return
-    const turns = await both('turn', (state) => state.turn(tenant, requests))
+    const by = random.pick(fleet)
+    const turns = await both('turn', (state) => state.turn(tenant, requests), by)
     for (const [index, { passed, at }] of turns.entries()) {
       const { id, module } = requests[index]!
       forgetRecent(id)
       if (passed) {
         record.waits.delete(id)
         record.passed.set(id, { id, module, at, isCritical: false })
-        turned.push({ request: { id, module }, at, turnedAt: clock.now() })
+        turned.push({ request: { id, module }, at, turnedAt: clock.now(), by })
       } else record.waits.set(id, { id, module, at, dueAt: at })
     }
     turned.splice(0, turned.length - 6)
@@ -157,12 +158,9 @@ export async function compareThrottles(options: DifferentialOptions): Promise<nu
     const last = turned
       .splice(-random.between(1, 2))
       .filter(({ turnedAt }) => clock.now() - turnedAt < rememberedMs)
-    await both('put back', (state) =>
-      state.putBack(
-        tenant,
-        last.map(({ request, at }) => ({ ...request, at })),
-      ),
-    )
+    // A process puts back what it was given.
+    for (const { request, at, by } of last)
+      await both('put back', (state) => state.putBack(tenant, [{ ...request, at }]), by)
     const waiting = [...record.waits]
     for (const { request, at } of last) {
       record.passed.delete(request.id)
