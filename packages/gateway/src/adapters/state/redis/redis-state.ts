@@ -9,7 +9,15 @@ import { defaultSlotMs } from '../../../ports/account-slots.ts'
 import type { Registrations } from '../../../ports/limiter.ts'
 import type { Clock } from '../../../ports.ts'
 import { slotOf, slotsMax } from './key-slot.ts'
-import { isMoving, nodeAt, Redirection, type Reply, type SlotRange, unavailable } from './redis-answers.ts'
+import {
+  fieldOf,
+  isMoving,
+  nodeAt,
+  Redirection,
+  type Reply,
+  type SlotRange,
+  unavailable,
+} from './redis-answers.ts'
 import { createRedisServer, type RedisServer, type RedisTls } from './redis-server.ts'
 import type { Script } from './scripts.ts'
 
@@ -128,7 +136,7 @@ export function createRedisState(options: RedisStateOptions): RedisConnections {
 
   /** Reads the map of slots from the first node that answers, of those that know of every master that others have met. */
   async function discover(): Promise<void> {
-    const known = [...new Set([...servers.keys(), ...seeds])]
+    const known = [...new Set([...servers.keys(), ...seeds, ...mastersOf(nodes)])]
     const awaited = new Map(unmet)
     const ask = async (asked: string) => ({ asked, read: await mapOf(asked) })
     try {
@@ -149,12 +157,18 @@ export function createRedisState(options: RedisStateOptions): RedisConnections {
   }
 
   async function mapOf(node: string): Promise<SlotMap> {
-    const ranges = (await serverOf(node).command('CLUSTER', 'SLOTS')) as readonly SlotRange[]
+    const server = serverOf(node)
+    const [ranges, info] = (await Promise.all([
+      server.command('CLUSTER', 'SLOTS'),
+      server.command('CLUSTER', 'INFO'),
+    ])) as [readonly SlotRange[], string]
     if (ranges.length === 0) {
       // It has left the cluster, and may be the quickest to answer each time.
       unmet.delete(node)
       throw unavailable(node, 'it is in no cluster')
     }
+    // It may be cut off from the others, and does not hear of those that have taken the place of masters.
+    if (fieldOf(info, 'cluster_state') === 'fail') throw unavailable(node, 'its cluster does not serve')
     const read: SlotMap = new Array(slotsMax)
     for (const [from, to, [host, port]] of ranges) read.fill(nodeAt(host, port, node), from, to + 1)
     return read

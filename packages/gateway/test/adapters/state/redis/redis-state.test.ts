@@ -18,6 +18,7 @@ import { createRedisState, type RedisStateOptions } from '../../../../src/adapte
 import { onceScript } from '../../../../src/adapters/state/redis/scripts.ts'
 import { readStateAddress } from '../../../../src/config/state-address.ts'
 import { startProxy } from '../../../store/postgres/proxy.ts'
+import { startCutCluster } from './cut-cluster.ts'
 import { newPrefix } from './open.ts'
 
 /** Containers often have none. */
@@ -147,6 +148,31 @@ describe('the state on a Redis Cluster', needs('redis-cluster'), () => {
       message: /the map of slots does not name 127\.0\.0\.1:1/,
     })
     await until(() => keep('a').then(() => true))
+  })
+
+  it('takes no map of slots from a node that is cut off from most of its cluster', async (t) => {
+    const { urls, cut } = await startCutCluster(t)
+    const admins = urls.map((url) => new Redis(url))
+    t.after(() => {
+      for (const admin of admins) admin.disconnect()
+    })
+    const prefix = newPrefix()
+    const { keep } = open(t, new URL(urls[0]!).host, { prefix })
+    // The first node has it, and is the only one that is asked.
+    const subject = Array.from({ length: 100 }, (_, n) => `s${n}`).find(
+      (each) => slotOf(`${prefix}{${each}}`) < 5_000,
+    )!
+    await until(() => keep(subject).then(() => true))
+    cut(true)
+    const slot = slotOf(`${prefix}{${subject}}`)
+    const [lonely, successor] = await Promise.all(
+      admins.map(async (admin) => String(await admin.cluster('MYID'))),
+    )
+    await until(async () => String(await admins[0]!.cluster('INFO')).includes('cluster_state:fail'))
+    // As a replica of the node does that takes its place.
+    await admins[1]!.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', lonely!)
+    for (const admin of admins.slice(1)) await admin.call('CLUSTER', 'SETSLOT', slot, 'NODE', successor!)
+    await until(() => keep(subject).then(() => true))
   })
 
   it('answers what is asked in the moment in which a slot goes to another node', async (t) => {
