@@ -99,8 +99,8 @@ export function createMoveUpWriter(options: MoveUpWriterOptions): MoveUpWriter {
       try {
         if (!isDone) isDone = await isWrittenOrGone(wrote, verdict)
       } catch (error) {
-        onError(`let ${id} of ${tenant} move up`, error)
         isDone = !concernsAll(error)
+        if (isDone) onError(`let ${id} of ${tenant} move up`, error)
         waitMs = retryDelayMs(againMs, failures + 1, error, failed)
       }
     }

@@ -6,7 +6,7 @@
  */
 
 import { awaitsLimits } from '../awaits-limits.ts'
-import { isStateAway, SluiceError } from '../errors.ts'
+import { concernsAll, isStateAway, SluiceError } from '../errors.ts'
 import type { Notification } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Members } from '../ports/fleet.ts'
@@ -120,7 +120,8 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
       try {
         return await take(steps)
       } catch (error) {
-        onError(`release what ${id} held`, error)
+        // While an engine is away each try fails, of very many: one line of the log for each of them.
+        if (failures === 0 || !concernsAll(error)) onError(`release what ${id} held`, error)
         if (!isPassing(error)) return
         waitMs = retryDelayMs(retryMs, failures + 1, error, retries.size)
       }
