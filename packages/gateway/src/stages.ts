@@ -277,8 +277,8 @@ export interface RecipientLimiter {
   planAround(request: Limited): Promise<void>
   /** Holds the `dueAt` of notifications that were committed beside a reload of the policy, and lets them move up. */
   adopt(recorded: readonly RecordedRequest[]): Promise<void>
-  /** Holds the `dueAt` of notifications whose limits hold an earlier instant; returns their subjects. */
-  putBack(recorded: readonly RecordedRequest[]): Promise<readonly Subject[]>
+  /** Holds the `dueAt` of notifications whose limits hold an earlier instant; returns all subjects, and where that was so. */
+  putBack(recorded: readonly RecordedRequest[]): Promise<readonly { subject: Subject; isPut: boolean }[]>
   /**
    * Reserves a held notification anew where its limits admit it earlier, or answers the instant that it holds where that is
    * later than `promisedAt`; undefined where it stays.

@@ -246,7 +246,7 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
       underRulesInForce(async () => {
         const all = recordedPlaces(recorded)
         const put = await state.adopt(all, { keepsLater: true })
-        return all.filter((_, index) => put[index]).map(({ subject }) => subject)
+        return all.map(({ subject }, index) => ({ subject, isPut: put[index]! }))
       }),
     async adopt(recorded) {
       const requests = await underRulesInForce(async () => {

@@ -56,7 +56,7 @@ export function createUnwrittenMoves(options: UnwrittenMovesOptions): UnwrittenM
     notification.firedAt === undefined &&
     notification.dueAt > clock.now()
 
-  async function putBack(recorded: readonly Notification[]): Promise<readonly Subject[]> {
+  async function putBack(recorded: readonly Notification[]) {
     const requests = recorded.filter(isBooked).map(async (notification) => {
       const { tenant, to } = notification
       return { notification, recipient: await findOrNobody(recipients, tenant, to.id) }
@@ -64,8 +64,10 @@ export function createUnwrittenMoves(options: UnwrittenMovesOptions): UnwrittenM
     return requests.length === 0 ? [] : limiter.putBack(await Promise.all(requests))
   }
 
-  async function lookAtSlice(found: readonly Notification[]): Promise<void> {
-    const subjects = new Map((await putBack(found)).map((subject) => [subject.key, subject]))
+  /** @param isRepeated - a look before may have put them back, and have let nobody move up */
+  async function lookAtSlice(found: readonly Notification[], isRepeated: boolean): Promise<void> {
+    const settled = (await putBack(found)).filter(({ isPut }) => isPut || isRepeated)
+    const subjects = new Map(settled.map(({ subject }) => [subject.key, subject]))
     if (subjects.size > 0) {
       await state.pause([...subjects.values()])
       await freed([...subjects.values()])
@@ -74,14 +76,17 @@ export function createUnwrittenMoves(options: UnwrittenMovesOptions): UnwrittenM
   }
 
   async function lookOnce(): Promise<void> {
+    let isRepeated = false
     for (let cursor: string | null | undefined; cursor !== null && !isStopped(); )
       try {
         const from = cursor === undefined ? {} : { cursor }
         const page = await store.scan({ statuses: ['scheduled'], limit: scanMax, ...from })
         for (let row = 0; row < page.items.length && !isStopped(); row += sliceMax)
-          await lookAtSlice(page.items.slice(row, row + sliceMax))
+          await lookAtSlice(page.items.slice(row, row + sliceMax), isRepeated)
         cursor = page.nextCursor
+        isRepeated = false
       } catch (error) {
+        isRepeated = true
         onError('look for moves that a killed process has not written', error)
         await rest(againMs)
       }

@@ -45,36 +45,45 @@ for (const [name, limits] of Object.entries(policies))
     })
 
 for (const [name, limits] of Object.entries(policies))
-  test(`one that a killed process has moved up, and not written, moves up soon, in the limits ${name}`, async () => {
-    let others: LimitState | undefined
-    /** The question of the process that will be killed. */
-    let moving: Parameters<LimitState['advance']> | undefined
-    const wrapState = (state: LimitState): LimitState => {
-      others = state
-      return {
-        ...state,
-        mayKeepHolds: true,
-        async advance(...asked) {
-          if (others === undefined) return state.advance(...asked)
-          moving = asked
-          return undefined
-        },
+  for (const isLost of [false, true])
+    test(`one that a killed process has moved up, and not written, moves up soon, in the limits ${name}${isLost ? ', also where an answer is lost' : ''}`, async () => {
+      let losses = 0
+      let others: LimitState | undefined
+      /** The question of the process that will be killed. */
+      let moving: Parameters<LimitState['advance']> | undefined
+      const wrapState = (state: LimitState): LimitState => {
+        others = state
+        return {
+          ...state,
+          mayKeepHolds: true,
+          async adopt(...asked) {
+            const put = await state.adopt(...asked)
+            if (!isLost || losses > 0) return put
+            losses += 1
+            throw new SluiceError('STATE_UNAVAILABLE', 'The answer is lost.')
+          },
+          async advance(...asked) {
+            if (others === undefined) return state.advance(...asked)
+            moving = asked
+            return undefined
+          },
+        }
       }
-    }
-    const harness = await createHarness({ parts: { wrapState }, policy: { version: 1, limits } })
-    const state = others!
-    await harness.post()
-    const [waiting, behind] = [await harness.post(), await harness.post()]
-    await harness.done(harness.gateway.gate.cancel('default', waiting.id))
-    const advanced = await state.advance(...moving!)
-    assert.equal(advanced?.at, waiting.dueAt)
-    await state.resume(advanced.freed)
-    others = undefined
-    await harness.runFor(minute)
-    assert.equal((await harness.notification(behind.id)).dueAt, behind.dueAt)
-    const gate = harness.gateway.gate as unknown as Pick<MovingUp, 'walkAgain'>
-    gate.walkAgain('death')
-    await harness.runFor(3 * second)
-    assert.equal((await harness.notification(behind.id)).dueAt, waiting.dueAt)
-    await harness.stop()
-  })
+      const harness = await createHarness({ parts: { wrapState }, policy: { version: 1, limits } })
+      const state = others!
+      await harness.post()
+      const [waiting, behind] = [await harness.post(), await harness.post()]
+      await harness.done(harness.gateway.gate.cancel('default', waiting.id))
+      const advanced = await state.advance(...moving!)
+      assert.equal(advanced?.at, waiting.dueAt)
+      await state.resume(advanced.freed)
+      others = undefined
+      await harness.runFor(minute)
+      assert.equal((await harness.notification(behind.id)).dueAt, behind.dueAt)
+      const gate = harness.gateway.gate as unknown as Pick<MovingUp, 'walkAgain'>
+      gate.walkAgain('death')
+      await harness.runFor(3 * second)
+      assert.equal((await harness.notification(behind.id)).dueAt, waiting.dueAt)
+      assert.equal(losses, isLost ? 1 : 0)
+      await harness.stop()
+    })
