@@ -2,7 +2,7 @@
  * The public surface of this checkout beside that of another commit: routes, fields and codes of the OpenAPI document,
  * channels of AsyncAPI, keys of the configuration and of a policy, metrics, commands with their options, exports of
  * the library. Prints each name that was added (`+`), is gone (`-`) or changed (`~`). Whatever is gone or changed
- * belongs in CHANGELOG.md.
+ * since a release belongs in CHANGELOG.md.
  *
  *     npm run surface -- --base <commit> [--json]
  */
