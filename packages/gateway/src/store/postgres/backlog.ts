@@ -1,7 +1,7 @@
 /**
  * Counts what waits, and the dead letters, on record. The server counts by cell and instant from narrow rows (column
- * `waits`), so that of many who wait neither their JSON is read nor a row each is sent. Dead letters, and what an earlier
- * version wrote, have no such column: their JSON is read.
+ * `waits`), so that of many who wait neither their JSON is read nor a row each is sent. Dead letters have no such value:
+ * their JSON is read.
  */
 import {
   type BacklogCoarseness,
@@ -36,7 +36,7 @@ const countedMax = 100_000
 const readMax = 5_000
 
 interface Counted {
-  /** Null for rows whose JSON says it. */
+  /** Null for dead letters, whose JSON says it. */
   readonly waits: string | null
   readonly tenant: string
   readonly channel: BacklogRow['channel']
@@ -55,7 +55,7 @@ const countPage = `SELECT waits, tenant, channel, kind, count(*)::bigint AS coun
   GROUP BY waits, tenant, channel, kind, CASE WHEN waits IS NULL THEN 0 WHEN second BETWEEN $3 AND $4 THEN second
     WHEN second BETWEEN $4 AND $5 THEN second - second % 60 ELSE second - second % 3600 END`
 
-/** The rest of such a page, with the newest event of each timeline only. */
+/** The dead letters of such a page, with the newest event of each timeline only. */
 const readPage = `SELECT l.id, json_strip_nulls(json_build_object('id', l.id, 'tenant', l.tenant, 'channel', l.channel,
     'category', n.category, 'dueAt', l.due_at, 'decision',
     json_build_object('reason', s.state->'decision'->'reason', 'limit', s.state->'decision'->'limit'),

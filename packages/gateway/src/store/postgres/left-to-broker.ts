@@ -1,4 +1,4 @@
-/** Notifications that are left to a broker: rows of owner 0 (migrations/0010-left-to-broker.sql). */
+/** Notifications that are left to a broker: rows of owner 0 (migrations/0005-claims.sql). */
 import { type LeftToBroker, type OutgoingVersion, outgoingVersion } from '../../ports/outgoing.ts'
 import { statusCodes } from '../status-codes.ts'
 import type { ReadRow, WholeRow } from './codec.ts'

@@ -60,7 +60,7 @@ interface ScannedIds {
 const scanAll = `SELECT ARRAY(SELECT id FROM notification WHERE id > $1 ORDER BY id LIMIT $2) AS ids,
   (SELECT id FROM notification WHERE id > $1 ORDER BY id OFFSET $2 - 1 LIMIT 1) AS "end"`
 
-/** Ends at $2 rows that are selected, or at $3 rows. Where a row does not know its policy, its JSON is read. */
+/** Ends at $2 rows that are selected, or at $3 rows. */
 const scanLive = `WITH found AS MATERIALIZED (
     SELECT id FROM (SELECT id, status, channel, policy, begun_at FROM live WHERE id > $1 ORDER BY id LIMIT $3) l
       WHERE (status = ANY($4::int[]) OR begun_at IS NOT NULL) AND ($5::text[] IS NULL OR channel = ANY($5))

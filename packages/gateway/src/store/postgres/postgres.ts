@@ -1,7 +1,7 @@
 /**
  * The store on PostgreSQL: port `Store`, for one process or (fleet/) for several. Read it in the order
  * of a commit: a change is encoded (codec.ts), waits for its group (group.ts), and is written with the others in one
- * call of `commit_group` (writer.ts, migrations/0002-functions.sql). Questions run beside it on a small pool. Decision
+ * call of `commit_group` (writer.ts, migrations/0004-commit.sql). Questions run beside it on a small pool. Decision
  * record 0032 says why it is so.
  */
 import type { Channel, SharedContent, Status } from '../../model.ts'

@@ -4,7 +4,7 @@ import { after, describe, test } from 'node:test'
 import { needs } from '../../../../../scripts/services/needs.ts'
 import { createSystemClock } from '../../../src/adapters/clock.ts'
 import type { PlacedLife } from '../../../src/ports/limiter.ts'
-import { ask, dropSchemas, joinAt, schemaUrl } from './database.ts'
+import { dropSchemas, joinAt, schemaUrl } from './database.ts'
 
 const clock = createSystemClock()
 
@@ -102,17 +102,6 @@ describe('the place of the limits', needs('postgres'), () => {
     const promoted = await b.register({ node: 'redis:1', runId: 'other' })
     assert.ok(promoted > first)
     assert.equal(await a.register({ node: 'redis:1', runId: 'other' }), promoted)
-    for (const { stop } of [a, b]) await stop()
-  })
-
-  test('is that of the servers which an earlier version has registered without naming it', async () => {
-    const url = schemaUrl('unnamed')
-    const a = await start(url)
-    const first = await a.register({ node: 'redis:1' })
-    await ask(url, 'UPDATE limiter_server SET keyspace = NULL')
-    const b = await start(url)
-    assert.equal(await b.register({ node: 'redis:1', keyspace: 'named' }), first)
-    assert.deepEqual(await ask(url, 'SELECT keyspace FROM limiter_server'), [{ keyspace: 'named' }])
     for (const { stop } of [a, b]) await stop()
   })
 

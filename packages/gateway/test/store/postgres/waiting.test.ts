@@ -4,7 +4,7 @@ import { after, describe, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { needs } from '../../../../../scripts/services/needs.ts'
 import { epoch, someNotification, stillClock } from '../../../src/conformance/store/sample.ts'
-import { agree, must } from '../../../src/conformance/store/suite.ts'
+import { must } from '../../../src/conformance/store/suite.ts'
 import { advance, type Notification } from '../../../src/model.ts'
 import type { Store } from '../../../src/ports.ts'
 import { ask, dropSchemas, openAt, schemaUrl } from './database.ts'
@@ -58,19 +58,6 @@ async function keepStatistics(url: string): Promise<void> {
 
 describe('many that wait in PostgreSQL', needs('postgres'), () => {
   after(dropSchemas)
-
-  test('counts and finds what an earlier version has written, which has no columns for it', async (t) => {
-    const url = schemaUrl('earlier')
-    const store = await opened(t, url)
-    const rows = ['old', 'new', 'old'].map((policy) =>
-      someNotification({ status: 'scheduled', ...decided(policy) }),
-    )
-    await must(store, { accept: rows })
-    await ask(url, `UPDATE live SET waits = NULL, policy = NULL WHERE id <> '${rows[2]!.id}'`)
-    await agree(store)
-    const old = [rows[0]!.id, rows[2]!.id]
-    assert.deepEqual((await scanned(store)).found, old)
-  })
 
   test('finds the few of another policy among many in few pages', async (t) => {
     const url = schemaUrl('few')

@@ -121,33 +121,4 @@ describe('the writer of a store on PostgreSQL', needs('postgres'), () => {
     await assert.rejects(late, { code: 'STORE_UNAVAILABLE', isUncertain: false })
     assert.ok((await Promise.all(waiting)).every(({ applied }) => applied))
   })
-
-  test('a process of the version before writes to the schema, and is read', async (t) => {
-    const url = schemaUrl('older')
-    const now = Date.now()
-    const store = await openAt(url, stillClock(now))
-    t.after(() => store.close())
-    const { to, category, priority, content, module, fingerprint, createdAt, decision, timeline, ...of } =
-      someNotification({ id: 'older', status: 'scheduled' })
-    const columns = { id: of.id, channel: of.channel, attempts: 0, due_at: of.dueAt, c: 0 }
-    const [member] = await ask(url, 'SELECT id, epoch FROM member')
-    const write = (group: object) =>
-      ask(
-        url,
-        `SELECT to_json(commit_group(${member!.id}, ${member!.epoch}, 0, $json$${JSON.stringify(group)}$json$)) AS conflicts`,
-      )
-    const row = { ...columns, status: 1, kind: 2, rev: 2, tenant: of.tenant, recipient: to.id, bytes: 0 }
-    const body = { to, category, priority, content, module, fingerprint, createdAt }
-    const accept = [
-      { ...row, category, priority, created_at: createdAt, body, first: { decision, timeline } },
-    ]
-    assert.deepEqual(await write({ accept }), [{ conflicts: [] }])
-    const ended = [...timeline, { at: now, status: 'expired' } as const]
-    const was = { b_status: 1, b_rev: 2, b_due_at: of.dueAt, b_attempts: 0 }
-    const moved = { ...columns, ...was, status: 11, kind: 22, rev: 3, at: now }
-    const moves = [{ ...moved, state: { decision, timeline: ended } }]
-    assert.deepEqual(await write({ moves }), [{ conflicts: [] }])
-    const read = await store.notification(of.tenant, of.id)
-    assert.deepEqual([read?.status, read?.decision, read?.timeline], ['expired', decision, ended])
-  })
 })

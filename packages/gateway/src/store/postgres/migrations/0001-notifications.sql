@@ -7,18 +7,6 @@ CREATE TABLE meta (name text PRIMARY KEY, value json NOT NULL);
 CREATE SEQUENCE acceptance;
 CREATE SEQUENCE recipient_version;
 
--- A row a process. The id is 63 random bits and is never used twice; `epoch` numbers the process's writing connections,
--- so that a statement of a lost connection is refused if it arrives late. state: 1 alive, 2 leaving, 3 dead, 4 settled.
-CREATE TABLE member (
-  id         bigint PRIMARY KEY,
-  name       text NOT NULL,
-  version    text NOT NULL,
-  started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  beat       bigint NOT NULL DEFAULT 0,
-  epoch       int NOT NULL DEFAULT 0,
-  state      smallint NOT NULL DEFAULT 1
-) WITH (fillfactor = 50);
-
 -- Never updated, except by an erasure. `body` holds the fields without a column, `first` the state of the acceptance.
 CREATE TABLE notification (
   id         text COLLATE "C" PRIMARY KEY,
@@ -39,7 +27,12 @@ CREATE INDEX notification_shared ON notification (shared) WHERE shared IS NOT NU
 
 -- `owner`: the member that holds it in memory; null: free to be claimed; -1: a digest collects it; 0 is left to a broker.
 -- `begun_at`: the owner has the right to send it, and may have called the provider. It stands in no index, so that
--- giving a right is a HOT update.
+-- giving a right is a HOT update where the page has room for it, and else an entry in each index. A group gives rights to
+-- all rows of a page at once: there is room for a second version of each.
+-- `waits` is the part of the backlog's cell that has no column (backlog-cell.ts): every look at those that wait asks for it
+-- and for `policy`, and of a million rows no JSON is read.
+-- `writer`: the member whose change wrote this version. Two members may make the same change within a millisecond: where
+-- the answer to one is lost, this tells whose it is that stands there.
 CREATE TABLE live (
   id         text COLLATE "C" PRIMARY KEY,
   seq        bigint NOT NULL,
@@ -62,8 +55,11 @@ CREATE TABLE live (
   owner      bigint,
   claim      bigint,                          -- the number of its owner's claim
   begun_at   bigint,
-  state      json                             -- null: as it was accepted
-) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
+  state      json,                            -- null: as it was accepted
+  waits      text,
+  policy     text COLLATE "C",                -- the version of the policy under which it was decided
+  writer     bigint
+) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
         autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX live_free ON live (due_at, seq) WHERE owner IS NULL;
 CREATE INDEX live_free_tenant ON live (tenant, due_at, seq) WHERE owner IS NULL;
@@ -74,6 +70,7 @@ CREATE INDEX live_shared ON live (shared) WHERE shared IS NOT NULL;
 CREATE INDEX live_throttled ON live (id) WHERE kind = 3;
 CREATE INDEX live_dead ON live (id) WHERE kind >= 10;
 CREATE INDEX live_turned ON live (tenant, turned_at) WHERE turned_at IS NOT NULL;
+CREATE INDEX live_left ON live (tenant, due_at) WHERE owner = 0;
 
 -- Appended once: how a notification ended.
 CREATE TABLE outcome (
@@ -87,12 +84,13 @@ CREATE TABLE outcome (
   fired_at   bigint,
   turned_at  bigint,
   suspects   bigint[],
-  state      json
+  state      json,
+  writer     bigint
 );
 CREATE INDEX outcome_at ON outcome (at);
 CREATE INDEX outcome_turned ON outcome (tenant, turned_at) WHERE turned_at IS NOT NULL;
 
--- A notification as it is now.
+-- A notification as it is now. The decision of the acceptance is that of an end which names none.
 CREATE VIEW whole AS
   SELECT n.id, n.seq, n.tenant, n.recipient, n.category, n.job, n.created_at, n.body,
     coalesce(l.channel, o.channel) AS channel,
@@ -104,7 +102,10 @@ CREATE VIEW whole AS
     coalesce(l.turned_at, o.turned_at) AS turned_at,
     to_json(coalesce(l.suspects, o.suspects)) AS suspects,
     (coalesce(l.suspects, o.suspects))[cardinality(coalesce(l.suspects, o.suspects))] AS suspect_at,
-    coalesce(l.state, o.state, n.first) AS state
+    CASE WHEN o.state IS NULL THEN coalesce(l.state, n.first)
+      WHEN o.state->'decision' IS NULL
+        THEN ('{"decision":' || (n.first->'decision')::text || ',' || substr(o.state::text, 2))::json
+      ELSE o.state END AS state
   FROM notification n LEFT JOIN live l ON l.id = n.id LEFT JOIN outcome o ON o.id = n.id;
 
 -- Each member writes only its own rows: sums over the members are exact, and no row is contended. Folded where a member
@@ -117,44 +118,3 @@ CREATE TABLE tally (
   bytes  bigint NOT NULL,
   PRIMARY KEY (tenant, member, kind)
 ) WITH (fillfactor = 50);
-
-CREATE TABLE recipient (
-  tenant  text COLLATE "C",
-  id      text COLLATE "C",
-  version bigint NOT NULL,                    -- every write has another one, never used before
-  body    json NOT NULL,
-  PRIMARY KEY (tenant, id)
-);
--- Recipients who are being erased: a row from the beginning of an erasure to its end. What was accepted behind `until`
--- is of a recipient who came back.
-CREATE TABLE erasure (
-  tenant text COLLATE "C", recipient text COLLATE "C", until bigint NOT NULL, PRIMARY KEY (tenant, recipient)
-);
-CREATE TABLE answer (
-  tenant text COLLATE "C", module text COLLATE "C", method text COLLATE "C", path text COLLATE "C", key text COLLATE "C",
-  hash text NOT NULL, status int NOT NULL, body text NOT NULL, created_at bigint NOT NULL,
-  PRIMARY KEY (tenant, module, method, path, key)
-);
-CREATE INDEX answer_created ON answer (created_at);
--- The open ones. A digest that closes has no row any more.
-CREATE TABLE digest (
-  id text COLLATE "C" PRIMARY KEY, tenant text COLLATE "C" NOT NULL, recipient text COLLATE "C" NOT NULL,
-  channel text NOT NULL, category text NOT NULL, name text NOT NULL,
-  opened_at bigint NOT NULL, closes_at bigint NOT NULL, owner bigint,
-  UNIQUE (tenant, recipient, channel, category, name)
-);
-CREATE INDEX digest_due ON digest (closes_at);
-CREATE TABLE job (
-  id text COLLATE "C" PRIMARY KEY, tenant text COLLATE "C" NOT NULL, created_at bigint NOT NULL,
-  status text NOT NULL, taken int NOT NULL, shared text COLLATE "C", body json NOT NULL, owner bigint
-);
-CREATE INDEX job_running ON job (created_at, id) WHERE status = 'running';
-CREATE INDEX job_created ON job (created_at) WHERE status <> 'running';
-CREATE TABLE job_work (id text COLLATE "C" PRIMARY KEY, body json NOT NULL);
--- Content that several notifications share. It is on record as long as a notification or a running job names it.
-CREATE TABLE content (
-  id text COLLATE "C" PRIMARY KEY, tenant text COLLATE "C" NOT NULL, bytes bigint NOT NULL, body json NOT NULL
-);
-CREATE TABLE account (channel text, provider text, account text, body json NOT NULL, PRIMARY KEY (channel, provider, account));
-CREATE TABLE hold (name text PRIMARY KEY, body json NOT NULL);
-CREATE TABLE secret (name text, version int, value bytea NOT NULL, PRIMARY KEY (name, version));
