@@ -3,6 +3,7 @@
  * cannot be redriven is reported with the reason, and none is moved into a tenant without room in its queue.
  */
 import { boundFor } from '../bounds.ts'
+import { conflicted, retryOnConflict } from '../conflict.ts'
 import { concernsAll, SluiceError } from '../errors.ts'
 import { type Channel, type DeadCause, deadCauses, type Notification } from '../model.ts'
 import type { TakenRoom } from '../ports/tenants.ts'
@@ -71,6 +72,28 @@ export function createRedrive({ store, ledger, bringBack, serves, onError }: Red
 
   /** Redrives one letter; undefined where it is queued or scheduled again, or would be. */
   async function redriveOne(dead: Notification, isDry: boolean): Promise<RedriveLeft['why'] | undefined> {
+    let letter = dead
+    const why = await retryOnConflict(async () => {
+      const why = await bringBackOnce(letter, isDry)
+      if (why !== 'not_dead') return why
+      const recorded = await store.notification(dead.tenant, dead.id)
+      if (recorded?.status !== 'dead') return why
+      // The count of its tenant was filled again meanwhile, or it has died once more: it takes its room anew.
+      letter = recorded
+      return conflicted
+    })
+    if (why === conflicted)
+      throw new SluiceError(
+        'STATE_UNAVAILABLE',
+        `The limits of the tenant of ${dead.id} are read again and again.`,
+        {
+          retryAfterMs: 1_000,
+        },
+      )
+    return why
+  }
+
+  async function bringBackOnce(dead: Notification, isDry: boolean): Promise<RedriveLeft['why'] | undefined> {
     return withUndo(onError, async (undo) => {
       let room: TakenRoom
       try {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
-import type { DeadLetterQuery, Provider, SendResult, Store } from '../../src/ports.ts'
+import type { Change, DeadLetterQuery, Provider, SendResult, Store } from '../../src/ports.ts'
 import type { RedriveRequest } from '../../src/stages.ts'
 import { broken, createScripted, delivered, throttled } from '../delivery/scripted.ts'
 import { createHarness, hour, minute, second } from '../harness.ts'
@@ -182,6 +182,38 @@ test('a dead letter that cannot be decided does not stop others, and its error i
   for (const { id } of letters) assert.equal((await harness.notification(id)).status, 'delivered')
   await assert.rejects(redrive({ ids: [eve.id] }), /A row of the store .* is damaged/)
   assert.equal((await harness.notification(eve.id)).status, 'dead')
+  await harness.stop()
+})
+
+test('a redrive takes the room of a letter anew where its count was filled again meanwhile', async () => {
+  let refusals = 0
+  const filledAgain = (store: Store): Store =>
+    new Proxy(store, {
+      get(of, name) {
+        const value = Reflect.get(of, name) as unknown
+        if (typeof value !== 'function') return value
+        if (name !== 'commit') return value.bind(of)
+        return async (change: Change) => {
+          if (refusals === 2 || change.moves?.[0]?.before.status !== 'dead') return of.commit(change)
+          refusals += 1
+          return { applied: false, conflicts: [{ kind: 'generation', key: 'default' }] }
+        }
+      },
+    })
+  const { provider } = createScripted((number) => (number === 1 ? unknown : delivered))
+  const harness = await createHarness({
+    policy: { version: 1, limits: [] },
+    parts: { providers: [provider] },
+    wrap: filledAgain,
+  })
+  const { id } = await harness.post()
+  await harness.runFor(second)
+  assert.equal((await harness.notification(id)).status, 'dead')
+  assert.deepEqual(await harness.done(harness.gateway.gate.redrive({ all: true })), { redriven: 1, left: [] })
+  assert.equal(refusals, 2)
+  await harness.runFor(second)
+  assert.equal((await harness.notification(id)).status, 'delivered')
+  await harness.check()
   await harness.stop()
 })
 
