@@ -3,11 +3,11 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { parseWindow } from '@sluice/limits'
 import { needs } from '../../../../../../scripts/services/needs.ts'
-import { unavailable } from '../../../../src/adapters/state/redis/redis-answers.ts'
 import type { RedisState } from '../../../../src/adapters/state/redis/redis-state.ts'
 import { createRedisThrottle } from '../../../../src/adapters/state/redis/redis-throttle.ts'
 import { createVirtualClock } from '../../../../src/simulation/clock.ts'
-import { engines, newPrefix, openAdmin, openRedis } from './open.ts'
+import { densest } from '../../../harness.ts'
+import { engines, newPrefix, openAdmin, openRedis, stateAt } from './open.ts'
 import { createThrottleRecord } from './throttle-record.ts'
 
 const marginMs = 20
@@ -48,7 +48,35 @@ function open(engine: (typeof engines)[number]) {
       marginMs,
       ratesOf: () => ({ tenant, module: [] }),
     })
-  return { clock, record, key: `${prefix}{T/acme}:throttle`, openState }
+  /** Opens a process that begins to fill and is killed: it asks and hears nothing any more, and its socket is destroyed. */
+  function openMortal({ part, how }: Death) {
+    const { promise: death, resolve: die } = Promise.withResolvers<void>()
+    const never = new Promise<never>(() => {})
+    let isDead = false
+    let arrive: (() => Promise<unknown>) | undefined
+    const socket = stateAt(engine, { prefix, clock, isVirtual: true })
+    const state = openState(() => ({
+      ...socket,
+      async ask(...question) {
+        if (isDead) return never
+        const [operation, payload] = question[2]
+        const isLast = operation === 'fill' && Number(JSON.parse(String(payload)).p) === part
+        if (!isLast || how === 'performed') {
+          const reply = await socket.ask(...question)
+          if (!isLast) return reply
+        }
+        isDead = true
+        socket.close()
+        if (how === 'sent')
+          arrive = () => openRedis(engine, { prefix, clock, isVirtual: true }).ask(...question)
+        die()
+        return never
+      },
+    }))
+    Promise.resolve(state.use('acme', 'm0')).catch(() => undefined)
+    return { death, arrive: async () => arrive?.() }
+  }
+  return { clock, record, key: `${prefix}{T/acme}:throttle`, openState, openMortal }
 }
 
 /** Runs `step` before each question of a fill, with its part; the question itself goes to Redis behind it. */
@@ -77,6 +105,20 @@ async function assertPlaces(
   const next = (await state.pass('acme', [{ id: '2', module: 'shop' }]))!.places[0]!
   assert.equal(next.at, start + slot * (1 + Math.floor(waiting / perSlot)))
 }
+
+/** A claim lasts so long behind the last part, ms: throttle-queue.lua. */
+const claimMs = 2_000
+
+/**
+ * Where a process dies in its fill: before it sends a part, which may have gone on its way all the same, or when a part was
+ * performed and its answer is not heard.
+ */
+type Death = { readonly part: number; readonly how: 'unsent' | 'sent' | 'performed' }
+const deaths: readonly Death[] = [
+  ...[0, 1, 3, parts - 1].map((part) => ({ part, how: 'unsent' as const })),
+  ...[1, parts - 1].map((part) => ({ part, how: 'sent' as const })),
+  ...[2, parts - 1].map((part) => ({ part, how: 'performed' as const })),
+]
 
 for (const engine of engines)
   describe(`on ${engine}`, needs(engine), () => {
@@ -130,32 +172,94 @@ for (const engine of engines)
         await assertPlaces(world, state)
       })
 
-    it('is filled by another process where its own one ends behind the third part', async () => {
+    for (const { part, how } of deaths)
+      it(`is filled wholly by another process, when the claim of one ends that was killed with part ${part} ${how}`, async () => {
+        const world = open(engine)
+        const { clock, record } = world
+        const isFilled = how === 'performed' && part === parts - 1
+        const killed = world.openMortal({ part, how })
+        await killed.death
+        // Another writer: the last entry is cancelled, which the dead process has read.
+        const cancelled = record.waits.get(`1-${waiting - 1}`)!
+        if (!isFilled) record.waits.delete(cancelled.id)
+        let answers = 0
+        const { promise: isWaiting, resolve: waits } = Promise.withResolvers<void>()
+        const other = world.openState((redis) => ({
+          ...redis,
+          async ask(...question) {
+            const [operation, payload] = question[2]
+            // The question that the dead process had sent arrives in the middle of the next fill.
+            if (operation === 'fill' && Number(JSON.parse(String(payload)).p) === part) await killed.arrive()
+            const isOver = clock.now() >= start + claimMs
+            const reply = await redis.ask(...question)
+            assert.ok(!isOver || String(reply) !== '?,0', 'the claim has ended, and it waits for it')
+            answers += 1
+            if (answers === 2) waits()
+            return reply
+          },
+        }))
+        const used = Promise.resolve(other.use('acme', 'm0'))
+        await Promise.race([used, isWaiting])
+        // No part has renewed the claim since.
+        await clock.runUntil(start + claimMs)
+        assert.equal((await used)[0]!.used, counting)
+        assert.equal(record.generation > 1, !isFilled)
+        assert.equal((await other.placeOf('acme', cancelled)) !== undefined, isFilled)
+        await assertPlaces(world, other)
+      })
+
+    it('gives every entry its turn at its place once, behind a process that was killed in its fill', async () => {
       const world = open(engine)
-      const killed = world.openState(
-        beforeFill(async (part) => {
-          if (part === 3) throw unavailable('the test', 'killed')
-        }),
+      const { clock, record } = world
+      await world.openMortal({ part: 3, how: 'unsent' }).death
+      await clock.runUntil(start + claimMs)
+      const [one, other] = [world.openState(), world.openState()]
+      const turned: { readonly id: string; readonly at: number }[] = []
+      const rows = [...record.waits.values()]
+      for (let from = 0; from < rows.length; from += perSlot) {
+        const due = rows.slice(from, from + perSlot)
+        await clock.runUntil(due[0]!.at)
+        // Each asks for some of them.
+        const turns = await Promise.all([one.turn('acme', due.slice(0, 4)), other.turn('acme', due.slice(4))])
+        for (const [index, turn] of turns.flat().entries()) {
+          assert.ok(turn.passed, `${due[index]!.id} passes at its place`)
+          turned.push({ id: due[index]!.id, at: turn.at })
+        }
+      }
+      assert.deepEqual(
+        turned,
+        rows.map(({ id, at }) => ({ id, at })),
       )
-      await assert.rejects(async () => killed.use('acme', 'm0'))
-      const other = world.openState()
-      // The claim lapses 2 s behind the last part.
-      await world.clock.runUntil(start + 2_001)
-      assert.equal((await other.use('acme', 'm0'))[0]!.used, counting)
-      assert.equal(world.record.generation, 2)
+      assert.equal(
+        densest(
+          [...Array.from(record.passed.values(), ({ at }) => at), ...turned.map(({ at }) => at)],
+          10_000,
+        ),
+        perSlot,
+      )
+      for (const state of [one, other])
+        assert.deepEqual(
+          await Promise.all(rows.slice(-perSlot).map((each) => state.placeOf('acme', each))),
+          Array(perSlot).fill(undefined),
+        )
     })
 
     it('takes no part of a process whose claim has lapsed meanwhile', async () => {
       const world = open(engine)
       let filled = false
-      const slow = world.openState(
-        beforeFill(async (part) => {
-          if (part !== 3 || filled) return
-          filled = true
-          await world.clock.runUntil(start + 2_001)
-          await world.openState().use('acme', 'm0')
-          world.record.passed.clear()
-          world.record.waits.clear()
+      const beforeThird = beforeFill(async (part) => {
+        if (part !== 3 || filled) return
+        filled = true
+        await world.clock.runUntil(start + claimMs)
+        await world.openState().use('acme', 'm0')
+        world.record.passed.clear()
+        world.record.waits.clear()
+      })
+      const slow = world.openState((redis) =>
+        beforeThird({
+          ...redis,
+          // It renews its claim every 500 ms of real time, and here it is to lapse.
+          ask: (...question) => (question[2][0] === 'keep' ? new Promise(() => {}) : redis.ask(...question)),
         }),
       )
       assert.equal((await slow.use('acme', 'm0'))[0]!.used, counting)
