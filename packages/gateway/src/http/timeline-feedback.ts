@@ -12,11 +12,9 @@ export async function withFeedback(
   record: FeedbackReads,
   notifications: readonly Notification[],
 ): Promise<readonly Notification[]> {
-  // Nothing is reported of what never left.
-  const sent = notifications.filter(({ attempts }) => attempts > 0)
-  if (sent.length === 0) return notifications
+  if (notifications.length === 0) return notifications
   const events = new Map<string, FeedbackEvent[]>()
-  for (const [tenant, ofTenant] of Map.groupBy(sent, (each) => each.tenant))
+  for (const [tenant, ofTenant] of Map.groupBy(notifications, (each) => each.tenant))
     for (const event of await record.of(
       tenant,
       ofTenant.map(({ id }) => id),

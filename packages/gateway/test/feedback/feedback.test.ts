@@ -78,6 +78,35 @@ test('an event stands in the timeline, counts once, and is told to listeners onc
   await harness.check()
 })
 
+test('what is reported of a notification that has not left, or left in a digest, stands in its timeline too', async (t) => {
+  const { harness, report } = await open(t, {
+    version: 1,
+    digests: [
+      {
+        name: 'news',
+        for: { template: 'new-comment' },
+        window: '1min',
+        minItems: 1,
+        maxItems: 5,
+        template: 'activity-digest',
+      },
+    ],
+  })
+  const item = await harness.post({ ...email, template: 'new-comment' })
+  await harness.runFor(2 * minute)
+  const waiting = await harness.post({ ...email, sendAt: harness.clock.now() + 60 * minute })
+  await report([item, waiting].map(({ id }) => ({ type: 'click', notificationId: id })))
+  const now = await Promise.all([item, waiting].map(({ id }) => harness.notification(id)))
+  const shown = await withFeedback(harness.gateway.store.feedback, now)
+  assert.deepEqual(
+    shown.map(({ timeline }) => [timeline.at(-1)!.status, timeline.at(-1)!.reason]),
+    [
+      ['merged', 'click'],
+      ['scheduled', 'click'],
+    ],
+  )
+})
+
 test('a complaint or an unsubscribe opts out of that category and channel alone', async (t) => {
   const { harness, report } = await open(t)
   for (const type of ['complaint', 'unsubscribe'] as const) {
