@@ -60,15 +60,16 @@ const data = Type.Unsafe<JsonObject>({
   description: 'What the template shows. At most 64 KiB as JSON and 32 levels deep.',
 })
 
-const contentText = (maxLength: number) => Type.String({ minLength: 1, maxLength })
+/** Without a length of its own: what the body may have bounds it, and of a batch that times the recipients. */
+const contentText = Type.String({ minLength: 1 })
 
 const contentSchema = Type.Unsafe<Content>(
   Type.Object(
     {
       subject: Type.Optional(text('one-line', 998)),
       title: Type.Optional(text('one-line', 998)),
-      text: Type.Optional(contentText(1_048_576)),
-      html: Type.Optional(contentText(1_048_576)),
+      text: Type.Optional(contentText),
+      html: Type.Optional(contentText),
     },
     { ...closed, minProperties: 1 },
   ),
