@@ -95,6 +95,10 @@ export const studies = {
     what: 'a cancellation and a wider policy with very many who wait for one limit',
     options: { waiting: 10_000 },
   },
+  'throttle-fill': {
+    what: 'a Redis that has lost very many who wait is filled: how long others wait for it; and a start with them',
+    options: { waiting: 40_000, full: 500_000, rounds: 1, seconds: 3, base: '' },
+  },
   websocket: {
     what: 'a quiet tenant beside one with a thousand connections',
     options: { rounds: 1, seconds: 6, connections: 1_000 },

@@ -42,7 +42,7 @@ function usage(): string {
     'page writes docs/reference/benchmarks.md from what is on record and measures nothing.',
     '',
     'Options that several of them take (the defaults in brackets):',
-    ...optionLines([...inOrder, ...(Object.keys(studies) as Name[])], 3),
+    ...optionLines([...inOrder, ...(Object.keys(studies) as Name[])], 4),
     `  ${'--help'.padEnd(22)} this; after a name, all options of that one`,
   ].join('\n')
 }
