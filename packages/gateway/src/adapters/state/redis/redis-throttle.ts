@@ -105,12 +105,13 @@ export function createRedisThrottle(options: RedisThrottleOptions): RedisThrottl
     const g = await record.nextThrottleGeneration(tenant)
     const entries = await record.entries(tenant, clock.now() - keptMs)
     const parts = fillParts(entries, { ...rates, marginMs }, clock.now())
-    return parts.map(({ counted, waiting }, index) =>
+    return parts.map(({ counted, waiting, full }, index) =>
       payloadOf(tenant, {
         g,
         k: keptMs,
         p: index,
         e: index === parts.length - 1 ? 1 : 0,
+        s: full?.map((at) => Math.min(at, never)),
         counted,
         waiting: waiting.map(([id, module, dueAt, place]) => [
           id,

@@ -73,8 +73,11 @@ export function createTenantValue(options: TenantValueOptions): TenantValue {
     }, renewMs)
     renewing.unref()
     const under = (async () => {
-      for (const part of await read(tenant))
-        await redis.ask(script, keyOf(tenant), ['fill', part, claim], fillDeadlineMs)
+      for (const part of await read(tenant)) {
+        const reply = await redis.ask(script, keyOf(tenant), ['fill', part, claim], fillDeadlineMs)
+        // The claim is lost, and all other parts with it: whoever waits asks again.
+        if (String(reply) === 'late') return
+      }
     })().finally(() => {
       clearInterval(renewing)
       if (filling.get(tenant) === under) filling.delete(tenant)

@@ -220,6 +220,7 @@ local function fill()
   end
   if given.e == 1 then
     call('HDEL', key, 'r', 'c', 'f')
+    head.since, head.till = given.s[1], given.s[2]
     save()
   else
     head.part = head.part + 1
@@ -248,6 +249,12 @@ if not load() then
   return { '?', 1 }
 end
 
+-- Keeps the span that a question has found which changes nothing else: or each would search all that waits again.
+local foundSince, foundTill = head.since, head.till
+local function saveSpan()
+  if head.since ~= foundSince or head.till ~= foundTill then call('HSET', key, 'h', packedHead()) end
+end
+
 local generation = head.generation
 if operation == 'pass' then
   local places, use = {}, false
@@ -269,9 +276,13 @@ if operation == 'pass' then
   return { 'ok', generation, places, use }
 elseif operation == 'preview' then
   local t, waits, isTenant = placeOf(moduleOf(given.n) or noModule, now)
-  return { 'ok', generation, { t, waits, isTenant }, useOf(given.n) }
+  local use = useOf(given.n)
+  saveSpan()
+  return { 'ok', generation, { t, waits, isTenant }, use }
 elseif operation == 'use' then
-  return { 'ok', generation, useOf(given.n) }
+  local use = useOf(given.n)
+  saveSpan()
+  return { 'ok', generation, use }
 elseif operation == 'place' then
   local module = moduleOf(given.n)
   local _, _, rank = entryOf(module, given.i)

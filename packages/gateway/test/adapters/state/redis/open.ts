@@ -58,6 +58,9 @@ export async function openAdmin(engine: Engine) {
     close(): void {
       for (const client of clients) client.destroy()
     },
+    /** Runs a script over a key: the node that has its slot runs it, the others refuse. */
+    run: (script: string, key: string) =>
+      Promise.any(clients.map((client) => client.eval(script, { keys: [key] }))),
     /** Removes keys of one subject, as a loss of them does: the node that has its slot takes them, the others refuse. */
     async remove(...keys: readonly string[]): Promise<void> {
       const answers = await Promise.allSettled(clients.map((client) => client.del([...keys])))

@@ -246,10 +246,10 @@ for (const engine of engines)
 
     it('takes no part of a process whose claim has lapsed meanwhile', async () => {
       const world = open(engine)
-      let filled = false
+      const asked: number[] = []
       const beforeThird = beforeFill(async (part) => {
-        if (part !== 3 || filled) return
-        filled = true
+        asked.push(part)
+        if (part !== 3) return
         await world.clock.runUntil(start + claimMs)
         await world.openState().use('acme', 'm0')
         world.record.passed.clear()
@@ -264,5 +264,31 @@ for (const engine of engines)
       )
       assert.equal((await slow.use('acme', 'm0'))[0]!.used, counting)
       assert.equal(world.record.generation, 2)
+      assert.deepEqual(asked, [0, 1, 2, 3], 'it sends no part behind the one that was refused')
+    })
+
+    it('knows up to when nothing is free, and keeps it where a question that changes nothing has found it', async (t) => {
+      const { key, record, openState } = open(engine)
+      const admin = await openAdmin(engine)
+      t.after(admin.close)
+      const spanOf = async () => {
+        const head = await admin.run(
+          "return cjson.encode(cmsgpack.unpack(redis.call('HGET', KEYS[1], 'h')))",
+          key,
+        )
+        return (JSON.parse(String(head)) as readonly number[]).slice(3, 5)
+      }
+      const free = start + slot * (1 + Math.floor(waiting / perSlot))
+      const state = openState()
+      const last = () => [...record.waits.values()].at(-1)!
+      await state.placeOf('acme', last())
+      assert.deepEqual(await spanOf(), [start, free], 'the fill has brought it')
+      for (const ask of [() => state.use('acme', 'm0'), () => state.preview('acme', 'm0')]) {
+        await state.leave('acme', [last()])
+        record.waits.delete(last().id)
+        assert.notDeepEqual(await spanOf(), [start, free])
+        await ask()
+        assert.deepEqual(await spanOf(), [start, free])
+      }
     })
   })
