@@ -167,6 +167,9 @@ function gateway(): void {
     async newcomers(): Promise<void> {
       await Promise.resolve(throttle.use(tenant, 'm0')).catch(() => undefined)
       for (const id of ['01L', '01M']) await answered(() => throttle.pass(tenant, [{ id, module: 'm0' }]))
+      // The last one is cancelled, and its place may be free.
+      await answered(() => throttle.leave(tenant, [{ id: '01M', module: 'm0' }]))
+      await Promise.resolve(throttle.use(tenant, 'm0')).catch(() => undefined)
     },
     /** The places as they are on record, and with a critical notification in between. */
     restore(waiting: number): readonly Restored[] {
@@ -233,13 +236,13 @@ async function measure(): Promise<void> {
     const behindMs = (cpuMicros() - filledAt) / 1_000
     const all = await callsOf('fill')
     const calls = Float64Array.from(all.slice(-Math.ceil(all.length / fills))).sort()
-    const passes = await callsOf('pass')
+    const [uses, passes, cancellations] = await Promise.all(['use', 'pass', 'leave'].map(callsOf))
     console.log(
       `  ${name}, load ${loadavg()[0]!.toFixed(1)}: filled in ${shown(tookMs)}${fills === 1 ? '' : `, begun ${fills} times`}; ${calls.length} script calls, p50 ${shown(percentile(calls, 0.5))}, longest ${shown(percentile(calls, 1))}; CPU of Redis ${shown(usedMs)}\n` +
         `    another client meanwhile: ${waitedText(beside)}\n` +
         `    at the idle Redis before: ${waitedText(idle)}\n` +
         `    the gateway did nothing else for ${shown(heldMs)} at most\n` +
-        `    the script behind it: for the usage ${shown(Math.max(...(await callsOf('use'))))}, for a newcomer ${shown(Math.max(...passes))}, for the next one ${shown(passes.at(-1)!)}; CPU of Redis ${shown(behindMs)}`,
+        `    the script behind it: for the usage ${shown(uses![0]!)}, for a newcomer ${shown(Math.max(...passes!))}, for the next one ${shown(passes!.at(-1)!)}; for a cancellation ${shown(cancellations!.at(-1)!)}, and for the usage behind that ${shown(uses!.at(-1)!)}; CPU of Redis ${shown(behindMs)}`,
     )
   }
 

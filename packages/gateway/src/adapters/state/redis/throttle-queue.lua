@@ -170,7 +170,9 @@ end
 local function take(module, t)
   if not remove(module.log, t) then return false end
   remove(listOf('t'), t)
-  forgetSpan()
+  -- Only instants less than a window from it may be free now.
+  head.till = min(head.till, t - head.keptMs)
+  if head.till < head.since then forgetSpan() end
   return true
 end
 

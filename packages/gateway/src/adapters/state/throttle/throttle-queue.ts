@@ -327,9 +327,8 @@ export class ThrottleQueue {
       promises.set(queue, own)
     }
     let lateMs = 0
-    for (const [{ places }, promised] of promises) {
+    for (const [{ places }, promised] of promises)
       for (const [index, at] of places.entries()) lateMs += Math.max(0, at - promised[index]!)
-    }
     return lateMs
   }
 
@@ -366,7 +365,9 @@ export class ThrottleQueue {
   #take(queue: ModuleQueue, at: number): boolean {
     if (!remove(queue.log, at)) return false
     remove(this.#log, at)
-    this.#full = { since: never, until: -never }
+    // Only times less than a window from it may be free now.
+    this.#full.until = Math.min(this.#full.until, at - this.#keptMs)
+    if (this.#full.until < this.#full.since) this.#full = { since: never, until: -never }
     return true
   }
 
@@ -386,9 +387,8 @@ export class ThrottleQueue {
   }
 
   #forget(now: number): void {
-    const { since, until } = this.#full
     // A full span in the past concerns no new entry.
-    if (until < now && since < now) this.#full = { since: never, until: -never }
+    if (Math.max(this.#full.since, this.#full.until) < now) this.#full = { since: never, until: -never }
     forget(this.#log, now - this.#keptMs)
     if (this.#modules.size <= this.#modulesMax) return
     for (const [name, queue] of this.#modules) {
