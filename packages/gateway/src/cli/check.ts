@@ -78,7 +78,8 @@ export async function run(read: Arguments, io: Io): Promise<number> {
     return exitCodes.ok
   } catch (error) {
     if (!read.has('json') || !(error instanceof SluiceError)) throw error
-    io.out(JSON.stringify({ valid: false, code: error.code, errors: error.errors ?? [] }, null, 2))
+    const errors = error.errors ?? [{ path: '', message: error.message }]
+    io.out(JSON.stringify({ valid: false, code: error.code, errors }, null, 2))
     return exitCodes.usage
   }
 }
