@@ -244,7 +244,7 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
     planAround: (releaseRequest) => state.planAround(placesOf(releaseRequest)),
     putBack: (recorded) =>
       underRulesInForce(async () => {
-        const all = recordedPlaces(recorded)
+        const all = recordedPlaces(recorded).filter(({ rules }) => rules.length > 0)
         const put = await state.adopt(all, { keepsLater: true })
         return all.map(({ subject }, index) => ({ subject, isPut: put[index]! }))
       }),

@@ -59,6 +59,21 @@ const ways: Readonly<Record<string, Free>> = {
     gateways.begin(1, ({ gate }) => gate.cancel(first!.tenant, first!.id))
     return { ids: others.map(({ id }) => id), instants: [first!.dueAt, others[0]!.dueAt, others[1]!.dueAt] }
   },
+  async 'shorter quiet hours'(gateways) {
+    const saveUntil = (to: string, version?: number) => {
+      const quietHours = { default: { from: '11:00', to } }
+      const ada = { tenant: 't1', id: 'ada', timeZone: 'UTC', quietHours, ...(version && { version }) }
+      gateways.begin(1, ({ gate }) => gate.saveRecipient(ada))
+    }
+    saveUntil('12:05')
+    await gateways.runUntil(4 * second)
+    const waiting = [await gateways.post(1), await gateways.post(2), await gateways.post(2)]
+    saveUntil('12:01', 1)
+    const [first, next] = waiting.map(({ dueAt }) => dueAt)
+    const slotMs = next! - first!
+    const instants = Array.from({ length: 4 }, (_, index) => first! - 240 * second + index * slotMs)
+    return { ids: waiting.map(({ id }) => id), instants }
+  },
 }
 
 for (const [way, free] of Object.entries(ways))
@@ -82,3 +97,25 @@ for (const [way, free] of Object.entries(ways))
       )
       assert.deepEqual(gateways.violations, [])
     })
+
+for (const method of ['waiting', 'advance'])
+  test(`all move up whose gateway is killed before its first ${method} behind shorter quiet hours`, async (t) => {
+    let isArmed = false
+    const gateways = await openMortalGateways({
+      count: 2,
+      limits: [{ name: 'one', per: ['recipient'], max: 1, windowMs: 60 * second, over: 'delay' }],
+      strike: (call) => (isArmed && call.process === 1 && call.method === method ? 'before' : undefined),
+    })
+    t.after(gateways.close)
+    await gateways.runUntil(2 * second)
+    const { ids, instants } = await ways['shorter quiet hours']!(gateways)
+    isArmed = true
+    await gateways.runUntil(gateways.elapsed() + 22 * second)
+    assert.deepEqual([1, 2].filter(gateways.isAlive), [2])
+    const found = await Promise.all(ids.map(gateways.notification))
+    const newcomer = await gateways.post(2)
+    assert.deepEqual(
+      [...found, newcomer].map(({ dueAt }) => dueAt),
+      instants,
+    )
+  })
