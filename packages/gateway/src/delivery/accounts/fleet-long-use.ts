@@ -74,6 +74,8 @@ export class FleetLongUse {
       this.#seen = total
       this.#covered = covered
       this.#needsRecord = true
+      // Whoever has filled it has counted as made what was ahead, and nothing is granted before more is on record.
+      this.#use.giveUp()
     }
     if (this.#needsRecord) {
       // The record may lack the tokens that come back until it is read.

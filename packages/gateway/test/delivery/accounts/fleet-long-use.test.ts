@@ -73,6 +73,24 @@ describe('use of long windows in a fleet', () => {
     assert.equal(use.toCover, chunk)
   })
 
+  it('covers new calls after a loss behind which another process has filled the state', () => {
+    const { use, asked, hear } = useOf()
+    hear(start, 7, 0)
+    const onRecord = use.record(start, true)!
+    use.recorded()
+    hear(start + 100, 9, 7 + chunk)
+    use.lost()
+    hear(start + 200, 0, 0, false)
+    // The other one counts what was ahead as made.
+    hear(start + 300, 0, 0)
+    use.adopt(start + 300, onRecord)
+    hear(start + 400, 0, 0)
+    assert.equal(asked(), 2, 'what was ahead is spent')
+    use.record(start + 400, true)
+    assert.ok(use.recorded())
+    assert.equal(use.toCover, chunk)
+  })
+
   it('counts no token that was not used, and covers no more for it', () => {
     const { use, hear } = useOf()
     hear(start, 8, 0)
