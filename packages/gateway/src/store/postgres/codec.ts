@@ -252,10 +252,11 @@ export interface EncodedChange {
   readonly log: readonly object[]
   /** Deliveries by tenant and category. */
   readonly delivered: readonly object[]
+  readonly contents: readonly KeptRow[]
   readonly rest: Readonly<Partial<Record<RestKind, readonly object[]>>>
 }
 
-type RestKind = 'recipients' | 'decided' | 'answers' | 'jobs' | 'accounts' | 'holds' | 'contents'
+type RestKind = 'recipients' | 'decided' | 'answers' | 'jobs' | 'accounts' | 'holds'
 
 /**
  * Makes rows of a change. `pseudonymOf` names what an erasure has left of a recipient: a write that has a version is
@@ -273,13 +274,17 @@ export function encodeChange(change: Change, isLogged = false, pseudonymOf?: Pse
     jobs,
     recipients,
     holds,
-    contents,
+    contents = [],
   } = change
   return {
     accept: accept.map(acceptedRow),
     ids: accept.map(({ id }) => ({ id })),
     moves: moves.map(movedRow),
     versions: moves.map(movedVersion),
+    contents: contents.map(({ id, tenant, bytes, content, data }) => ({
+      row: { id, tenant, bytes },
+      texts: [storedJson({ content, ...(data === undefined ? {} : { data: dataOf(data) }) })],
+    })),
     generations,
     log: text === undefined ? [] : [{ entries: text.entries, body: text.text }],
     delivered: deliveredRows(moves),
@@ -327,14 +332,6 @@ export function encodeChange(change: Change, isLogged = false, pseudonymOf?: Pse
             : { name: write.name, until: write.until },
         ),
       }),
-      ...(contents && {
-        contents: contents.map(({ id, tenant, bytes, content, data }) => ({
-          id,
-          tenant,
-          bytes,
-          body: { content, ...(data === undefined ? {} : { data: dataOf(data) }) },
-        })),
-      }),
     },
   }
 }
@@ -360,16 +357,11 @@ export function encodeGroup(changes: readonly EncodedChange[]): EncodedGroup {
     const rows = changes.flatMap((change, c) => rowsOf(change).map((row) => ({ c, ...row })))
     return rows.length === 0 ? undefined : rows
   }
-  const kinds: readonly RestKind[] = [
-    'recipients',
-    'decided',
-    'answers',
-    'jobs',
-    'accounts',
-    'holds',
-    'contents',
-  ]
-  const rest = Object.fromEntries(kinds.map((kind) => [kind, placed(({ rest }) => rest[kind] ?? [])]))
+  const kinds: readonly RestKind[] = ['recipients', 'decided', 'answers', 'jobs', 'accounts', 'holds']
+  const rest = {
+    ...Object.fromEntries(kinds.map((kind) => [kind, placed(({ rest }) => rest[kind] ?? [])])),
+    contents: kept(({ contents }) => contents),
+  }
   const hasRest = Object.values(rest).some((rows) => rows !== undefined)
   const json = storedJson({
     accept: kept(({ accept }) => accept),
