@@ -79,6 +79,7 @@ export async function clear(url: string): Promise<void> {
 
 /** Drops the schemas of this run. */
 export async function dropSchemas(): Promise<void> {
+  if (made.length === 0) return
   const client = new pg.Client({ connectionString: process.env.SLUICE_TEST_POSTGRES! })
   await client.connect()
   for (const schema of made) await client.query(`DROP SCHEMA IF EXISTS ${schema} CASCADE`)
