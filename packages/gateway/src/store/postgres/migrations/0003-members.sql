@@ -71,18 +71,24 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- Folds the counts of a dead member once nothing on record is held by it; false while something is.
-CREATE FUNCTION settle_dead(gone bigint) RETURNS boolean LANGUAGE plpgsql SET jit = off SET enable_seqscan = off AS $$
+-- Adds the counts of a member that holds nothing to those of nobody, and ends it.
+CREATE FUNCTION fold_member(gone bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM pg_advisory_xact_lock(lock_class(), hashtext(gone::text));
-  IF NOT EXISTS (SELECT FROM member WHERE id = gone AND state = 3)
-    OR EXISTS (SELECT FROM live WHERE owner > 0 AND owner + 0 = gone) THEN RETURN false; END IF;
   INSERT INTO tally (tenant, member, kind, count, bytes)
     SELECT tenant, 0, kind, count, bytes FROM tally WHERE member = gone ORDER BY tenant, kind
     ON CONFLICT (tenant, member, kind) DO UPDATE
       SET count = tally.count + excluded.count, bytes = tally.bytes + excluded.bytes;
   DELETE FROM tally WHERE member = gone;
   UPDATE member SET state = 4 WHERE id = gone;
+END $$;
+
+-- Folds the counts of a dead member once nothing on record is held by it; false while something is.
+CREATE FUNCTION settle_dead(gone bigint) RETURNS boolean LANGUAGE plpgsql SET jit = off SET enable_seqscan = off AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock(lock_class(), hashtext(gone::text));
+  IF NOT EXISTS (SELECT FROM member WHERE id = gone AND state = 3)
+    OR EXISTS (SELECT FROM live WHERE owner > 0 AND owner + 0 = gone) THEN RETURN false; END IF;
+  PERFORM fold_member(gone);
   RETURN true;
 END $$;
 
@@ -95,12 +101,7 @@ BEGIN
   UPDATE live SET owner = NULL, begun_at = NULL,
     suspects = CASE WHEN begun_at IS NULL THEN suspects ELSE array_append(suspects, at) END
     WHERE owner > 0 AND owner + 0 = gone;
-  INSERT INTO tally (tenant, member, kind, count, bytes)
-    SELECT tenant, 0, kind, count, bytes FROM tally WHERE member = gone ORDER BY tenant, kind
-    ON CONFLICT (tenant, member, kind) DO UPDATE
-      SET count = tally.count + excluded.count, bytes = tally.bytes + excluded.bytes;
-  DELETE FROM tally WHERE member = gone;
-  UPDATE member SET state = 4 WHERE id = gone;
+  PERFORM fold_member(gone);
 END $$;
 
 -- Notes how far the clock of this server is ahead of a member, and answers what the other living members have told last.
