@@ -85,10 +85,8 @@ export function createRedrive({ store, ledger, bringBack, serves, onError }: Red
     if (why === conflicted)
       throw new SluiceError(
         'STATE_UNAVAILABLE',
-        `The limits of the tenant of ${dead.id} are read again and again.`,
-        {
-          retryAfterMs: 1_000,
-        },
+        `The room of its tenant was counted anew at each try for ${dead.id}, which is dead still. Redrive it again.`,
+        { retryAfterMs: 1_000 },
       )
     return why
   }
