@@ -224,7 +224,7 @@ export interface Notification {
   /** The data that it carries itself; with `shared` only the overriding part. */
   readonly data?: JsonObject
   readonly content?: Content
-  /** The size of content and data as JSON. Absent where it carries neither, and in records of earlier versions. */
+  /** The size of content and data as JSON. Absent where it carries neither. */
   readonly bytes?: number
   /** A reference to its content where that is kept apart: see content.ts. */
   readonly shared?: ContentRef

@@ -1,6 +1,6 @@
 /**
- * Adopts orphans: digest items whose digest is not open, which would never end. Earlier versions left such items behind;
- * a closing now looks at every item. A scan at the start and every ten minutes reports, counts and decides them anew:
+ * Adopts orphans: digest items whose digest is not open, which would never end. A closing looks at every item, so there
+ * should be none: a scan at the start and every ten minutes makes sure of it. It reports, counts and decides them anew:
  * each joins the digest that is open now, or leaves.
  */
 

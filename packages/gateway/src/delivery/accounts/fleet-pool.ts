@@ -341,7 +341,7 @@ export class FleetPool implements FleetRounds<FleetAccount> {
   #hearResults({ results, lastResults }: SlotAnswer): void {
     this.#lastResults = lastResults
     for (const batch of results)
-      for (const [id, at, tookMs, probe, result, busy = 0] of this.#results.hear(batch)) {
+      for (const [id, at, tookMs, probe, result, busy] of this.#results.hear(batch)) {
         const account = this.#byId.get(id)
         if (account === undefined) continue
         if (!account.hearResult(at, result, tookMs, probe === 1, busy) || !this.isJudge(account)) continue

@@ -3,8 +3,7 @@ import type { SendResult } from '../../ports.ts'
 
 /**
  * The result of a call as it is told to all processes, with the id of its account, and the calls under way there of all
- * processes, as whoever has made the call knows them: a judge without calls of its own knows none. Processes of an earlier
- * version do not tell them.
+ * processes, as whoever has made the call knows them: a judge without calls of its own knows none.
  */
 export type Reported = readonly [
   account: string,
@@ -12,7 +11,7 @@ export type Reported = readonly [
   tookMs: number,
   probe: 0 | 1,
   result: SendResult,
-  busy?: number,
+  busy: number,
 ]
 
 /** Results that wait to be told, at most: those of calls while the shared state is away. */
@@ -21,7 +20,7 @@ const resultsMax = 2_000
 /** Members whose last batch is remembered. */
 const membersMax = 1_000
 
-/** The head of a batch: the member that tells it, and its number there. Other versions take it for an unknown account. */
+/** The head of a batch: the member that tells it, and its number there. */
 type BatchHead = readonly [member: string, number: number]
 
 /** The results of this process that are to be told, and the batches that it has heard. */
@@ -66,11 +65,10 @@ export class FleetResults {
 
   /** Returns the results of a batch that was not heard before. */
   hear(batch: string): readonly Reported[] {
-    const [first, ...results] = JSON.parse(batch) as readonly [BatchHead | Reported, ...Reported[]]
-    if (first === undefined) return []
-    // Processes of an earlier version tell results without a head, once.
-    if (first.length !== 2) return [first, ...results]
-    const [member, number] = first
+    const [head, ...results] = JSON.parse(batch) as readonly [BatchHead?, ...Reported[]]
+    // The server has dropped the batch.
+    if (head === undefined) return []
+    const [member, number] = head
     if (number <= (this.#heard.get(member) ?? 0)) return []
     this.#heard.delete(member)
     if (this.#heard.size >= membersMax) this.#heard.delete(this.#heard.keys().next().value!)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { FleetResults, type Reported } from '../../../src/delivery/accounts/fleet-results.ts'
 
-const resultAt = (at: number): Reported => ['a', at, 5, 0, { outcome: 'delivered' }]
+const resultAt = (at: number): Reported => ['a', at, 5, 0, { outcome: 'delivered' }, 0]
 
 test('a batch is told again as it was until a question is answered, and heard once', () => {
   const [teller, hearer] = [new FleetResults('m1'), new FleetResults('m2')]
@@ -20,15 +20,14 @@ test('a batch is told again as it was until a question is answered, and heard on
   assert.deepEqual([teller.isEmpty, teller.next()], [true, undefined])
 })
 
-test('batches of several members are heard beside each other, and those of an earlier version without a head', () => {
+test('batches of several members are heard beside each other, and one that the server has dropped is empty', () => {
   const hearer = new FleetResults('m3')
   for (const member of ['m1', 'm2']) {
     const teller = new FleetResults(member)
     teller.add(resultAt(7))
     assert.deepEqual(hearer.hear(teller.next()!), [resultAt(7)])
   }
-  for (const at of [9, 8]) assert.deepEqual(hearer.hear(JSON.stringify([resultAt(at)])), [resultAt(at)])
-  assert.deepEqual(hearer.hear('[]'), [], 'a batch that the server has dropped')
+  assert.deepEqual(hearer.hear('[]'), [])
 })
 
 test('of results that wait for very long the oldest go first', () => {

@@ -185,7 +185,7 @@ describe('the processes of a fleet on PostgreSQL', needs('postgres'), () => {
     await claim
   })
 
-  test('tells which channels the others serve that are alive; one of an earlier version may serve any', async (t) => {
+  test('tells which channels the others serve that are alive; one that did not say may serve any', async (t) => {
     const join = joining(t)
     const url = schemaUrl('channels')
     const proxy = await proxyTo(t, url)

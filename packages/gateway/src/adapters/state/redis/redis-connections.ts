@@ -18,8 +18,7 @@ export function createRedisConnections({
   name = 'sockets',
   ...options
 }: RedisConnectionsOptions): RedisRoom {
-  // An earlier version answers for its WebSockets by this name.
-  const topic = name === 'sockets' ? 'connections' : name
+  const topic = `connections:${name}`
   const room = createRedisRoom({
     ...options,
     name,

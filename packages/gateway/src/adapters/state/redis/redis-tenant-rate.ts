@@ -35,8 +35,7 @@ export type TenantRate = (tenant: string, rules: readonly Limit[], count: number
 
 export function createRedisTenantRate(options: RedisTenantRateOptions): TenantRate {
   const { name, redis, peers, clock, member, marginMs, counted, onError } = options
-  // An earlier version answers for what is published by this name.
-  const topic = name === 'websocket' ? 'counted' : `counted:${name}`
+  const topic = `counted:${name}`
 
   /** Questions under way: they may have been granted. At most one of each tenant. */
   const underWay = new Map<string, Pick<RestoredEntry, 'id' | 'streams' | 'weight'>>()

@@ -26,8 +26,9 @@ local given, token, leastGeneration = cjson.decode(ARGV[7]), ARGV[8], (ARGV[9] o
 local tenantWindows, moduleWindows, own = given.t, given.m, (given.o or '') .. ' '
 -- An entry of nobody, whose acceptance failed or whose process died, is dropped so long behind its place, ms.
 local abandonedMs = 3600000
--- So long, and so many of them, a turn is answered once more as it was: its answer may have been lost.
-local repeatedMs, repeatedMax = 10000, 500
+-- So long, and so many of them, a turn is answered once more as it was: its answer may have been lost, and a process that
+-- was killed with it is found dead after 12 s.
+local repeatedMs, repeatedMax = 20000, 500
 -- More moves are left to the next operation: no entry is ever moved to a later place.
 local movesMax = 256
 -- See throttle-queue.ts and promotions.ts.

@@ -53,7 +53,7 @@ interface OtherMember {
   readonly id: string
   readonly beat: number
   readonly state: 1 | 2 | 3
-  /** Channels that it serves; null where it is of an earlier version, which does not say. */
+  /** Channels that it serves; null where it did not say: it may serve any. */
   readonly channels: readonly Channel[] | null
 }
 

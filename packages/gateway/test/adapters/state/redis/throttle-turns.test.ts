@@ -10,11 +10,12 @@ import { engines } from './open.ts'
 import { openThrottle as open } from './open-throttle.ts'
 
 const marginMs = 20
-const slot = 10_000 + marginMs
+const windowMs = 30_000
+const slot = windowMs + marginMs
 
 /** Entries behind a window of one place, and a turn that two processes were given; then one of them is killed. */
 async function openWithDeath(engine: (typeof engines)[number]) {
-  const world = open(engine, { tenant: [parseWindow('1/10s')], module: [], marginMs })
+  const world = open(engine, { tenant: [parseWindow('1/30s')], module: [], marginMs })
   const { openState, until } = world
   let socket: RedisState | undefined
   const [mortal, state] = [openState(undefined, undefined, (redis) => (socket = redis)), openState()]
@@ -111,13 +112,13 @@ for (const engine of engines)
       assert.ok((await state.placeOf('acme', c!))! > behindAt)
     })
 
-    it('gives a turn again for ten seconds that one process puts back while the other one was killed', async () => {
+    it('gives a turn again for twenty seconds that one process puts back while the other one was killed', async () => {
       const { state, openState, entries, first, at, turn, until } = await openWithDeath(engine)
       const [, b, c, d] = entries
       await state.putBack('acme', [{ ...b!, ...turn }])
       assert.equal(await state.placeOf('acme', b!), undefined, 'the killed one may have written it')
-      await until(at + 10_000)
-      // When an end is remembered, what is older than ten seconds is forgotten.
+      await until(at + 20_000)
+      // When an end is remembered, what is older than twenty seconds is forgotten.
       await state.leave('acme', [{ id: 'e', module: 'shop' }])
       const third = openState()
       assert.deepEqual(await third.turn('acme', [b!]), [turn], 'a process that takes it over has it, too')
@@ -125,14 +126,14 @@ for (const engine of engines)
       // They have waited, each for the next place, and none was taken by anybody else.
       const places = await Promise.all([c!, d!].map((each) => state.placeOf('acme', each)))
       assert.deepEqual(places, [at + slot, at + 2 * slot])
-      assert.equal(densest([first, at, ...(places as number[])], 10_000), 1)
+      assert.equal(densest([first, at, ...(places as number[])], windowMs), 1)
     })
 
-    it('counts a turn of a killed process once, for one window, where nobody asks for it within ten seconds', async () => {
+    it('counts a turn of a killed process once, for one window, where nobody asks for it within twenty seconds', async () => {
       const { state, entries, first, at, turn, until } = await openWithDeath(engine)
       const [, b, c, d] = entries
       await state.putBack('acme', [{ ...b!, ...turn }])
-      await until(at + 10_001)
+      await until(at + 20_001)
       await state.leave('acme', [{ id: 'e', module: 'shop' }])
       await until(at + slot)
       const turned = [first]
@@ -150,7 +151,7 @@ for (const engine of engines)
       await take(b, at + 2 * slot)
       await until(at + 3 * slot)
       await take(d, at + 3 * slot)
-      assert.equal(densest(turned, 10_000), 1)
+      assert.equal(densest(turned, windowMs), 1)
       const { places } = (await state.pass('acme', [{ id: 'f', module: 'shop' }]))!
       assert.equal(places[0]!.at, at + 4 * slot, 'one place was lost, and no other one')
       assert.equal((await state.use('acme', 'shop'))[0]!.used, 1)
