@@ -7,6 +7,7 @@ import { SluiceError } from '../../src/errors.ts'
 import type { Change, Clock, SendResult, Store } from '../../src/ports.ts'
 import { createScripted, delivered } from '../delivery/scripted.ts'
 import { createHarness, type Harness, hour, minute, second } from '../harness.ts'
+import { overriding } from '../overriding.ts'
 
 test('a redecision whose commit is always refused is retried with back-off, and nothing is lost', async () => {
   let refused: string | undefined
@@ -296,15 +297,10 @@ test('a notification whose new decision the store refuses is in memory once, and
   const harness = await createHarness({
     policy: { version: 1, limits: [] },
     wrap: (store) =>
-      new Proxy(store, {
-        get(of, name) {
-          const value = Reflect.get(of, name) as unknown
-          if (typeof value !== 'function') return value
-          if (name !== 'commit') return value.bind(of)
-          return (change: Change) =>
-            isAway && change.moves !== undefined
-              ? Promise.reject(new SluiceError('STORE_UNAVAILABLE', 'away'))
-              : of.commit(change)
+      overriding(store, {
+        async commit(change) {
+          if (isAway && change.moves !== undefined) throw new SluiceError('STORE_UNAVAILABLE', 'away')
+          return store.commit(change)
         },
       }),
   })

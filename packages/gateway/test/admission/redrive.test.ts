@@ -4,24 +4,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
-import type { Change, DeadLetterQuery, Provider, SendResult, Store } from '../../src/ports.ts'
+import type { Provider, SendResult, Store } from '../../src/ports.ts'
 import type { RedriveRequest } from '../../src/stages.ts'
 import { broken, createScripted, delivered, throttled } from '../delivery/scripted.ts'
 import { createHarness, hour, minute, second } from '../harness.ts'
+import { overriding } from '../overriding.ts'
 
 const unknown = { outcome: 'unknown', detail: 'reset after the request was written' } as const
-
-/** A store that has another method of this name, made of its own. */
-const withMethod =
-  <Name extends keyof Store>(name: Name, make: (of: Store) => Store[Name]) =>
-  (store: Store): Store =>
-    new Proxy(store, {
-      get(of, asked) {
-        if (asked === name) return make(of)
-        const value = Reflect.get(of, asked) as unknown
-        return typeof value === 'function' ? value.bind(of) : value
-      },
-    })
 
 /** Creates a dead letter that was rejected six times, and one with an unknown outcome. */
 async function withDeadLetters() {
@@ -199,11 +188,14 @@ test('a dead letter that cannot be decided does not stop others, and its error i
 
 test('a redrive takes the room of a letter anew where its count was filled again meanwhile', async () => {
   let refusals = 0
-  const filledAgain = withMethod('commit', (of) => async (change: Change) => {
-    if (refusals === 2 || change.moves?.[0]?.before.status !== 'dead') return of.commit(change)
-    refusals += 1
-    return { applied: false, conflicts: [{ kind: 'generation', key: 'default' }] }
-  })
+  const filledAgain = (store: Store): Store =>
+    overriding(store, {
+      async commit(change) {
+        if (refusals === 2 || change.moves?.[0]?.before.status !== 'dead') return store.commit(change)
+        refusals += 1
+        return { applied: false, conflicts: [{ kind: 'generation', key: 'default' }] }
+      },
+    })
   const { provider } = createScripted((number) => (number === 1 ? unknown : delivered))
   const harness = await createHarness({
     policy: { version: 1, limits: [] },
@@ -237,13 +229,16 @@ test('a redrive leaves alone a letter that was redriven automatically meanwhile 
     },
   }
   // The operator's page is read before the automatic redrive, and answered while the letter is being sent.
-  const late = withMethod('deadLetters', (of) => async (query: DeadLetterQuery) => {
-    const page = await of.deadLetters(query)
-    if (query.priority !== undefined) return page
-    read.resolve()
-    await sending.promise
-    return page
-  })
+  const late = (store: Store): Store =>
+    overriding(store, {
+      async deadLetters(query) {
+        const page = await store.deadLetters(query)
+        if (query.priority !== undefined) return page
+        read.resolve()
+        await sending.promise
+        return page
+      },
+    })
   const pool = { provider: 'sandbox', accounts: [{ id: 'a' }], shedAfter: '1s' }
   const harness = await createHarness({
     policy: { version: 1, limits: [] },

@@ -7,10 +7,11 @@ import { InFlightCounter } from '../../src/delivery/in-flight-counter.ts'
 import { SluiceError } from '../../src/errors.ts'
 import { createLedger } from '../../src/ledger/ledger.ts'
 import { advance, type Move, type Notification, type Status } from '../../src/model.ts'
-import type { Change, CommitResult, Store } from '../../src/ports.ts'
+import type { CommitResult } from '../../src/ports.ts'
 import { createEmbeddedQueue } from '../../src/queue/embedded.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
 import { createMemoryStore } from '../../src/store/memory/memory.ts'
+import { overriding } from '../overriding.ts'
 import { createLoneScheduler, queued, start } from './stage.ts'
 
 const tenant = 'acme'
@@ -23,19 +24,14 @@ async function setUp(
   const memory = createMemoryStore()
   /** Ids of each commit of results that was tried. */
   const tried: (readonly string[])[] = []
-  const store: Store = new Proxy(memory, {
-    get(target, property) {
-      const value = Reflect.get(target, property, target) as unknown
-      if (typeof value !== 'function') return value
-      if (property !== 'commit') return value.bind(target) as unknown
-      return async (change: Change) => {
-        const ids = (change.moves ?? []).map(({ after }) => after.id)
-        if (ids.length === 0) return target.commit(change)
-        tried.push(ids)
-        const answer = refuses(ids)
-        if (answer instanceof Error) throw answer
-        return answer ?? target.commit(change)
-      }
+  const store = overriding(memory, {
+    async commit(change) {
+      const ids = (change.moves ?? []).map(({ after }) => after.id)
+      if (ids.length === 0) return memory.commit(change)
+      tried.push(ids)
+      const answer = refuses(ids)
+      if (answer instanceof Error) throw answer
+      return answer ?? memory.commit(change)
     },
   })
   const errors: string[] = []

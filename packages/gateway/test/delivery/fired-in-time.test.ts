@@ -6,6 +6,7 @@ import { test } from 'node:test'
 import { firedInTime } from '../../src/delivery/fired-in-time.ts'
 import type { Store } from '../../src/ports.ts'
 import { createHarness, densest, minute, second } from '../harness.ts'
+import { overriding } from '../overriding.ts'
 
 test('an answer of fire that is older than the margin of the windows permits no call', () => {
   assert.deepEqual(firedInTime({ fired: true, at: 1_000 }, 1_020, false), { fired: true, at: 1_000 })
@@ -40,18 +41,11 @@ test('a call that waited while the limits of another of its batch were read is c
 
   /** The next process reads the record of the author slowly, while ada's notification has been asked for already. */
   const slow = (store: Store): Store =>
-    new Proxy(store, {
-      get(target, name) {
-        const value = Reflect.get(target, name, target) as unknown
-        if (typeof value !== 'function') return value
-        const bound = value.bind(target) as (...args: unknown[]) => unknown
-        if (name !== 'counted') return bound
-        return async (query: { readonly recipient?: string }) => {
-          const at = harness.clock.now() + 3 * second
-          if (query.recipient === undefined)
-            await new Promise<void>((resolve) => harness.clock.at(at, resolve))
-          return bound(query)
-        }
+    overriding(store, {
+      async counted(query) {
+        const at = harness.clock.now() + 3 * second
+        if (query.recipient === undefined) await new Promise<void>((resolve) => harness.clock.at(at, resolve))
+        return store.counted(query)
       },
     })
   const harness = await createHarness({ policy, file, wrap: slow, start: first.clock.now() })

@@ -8,10 +8,11 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { Pool } from '../../src/delivery/pools/pool.ts'
 import { SluiceError } from '../../src/errors.ts'
-import type { Change, SendResult, Store } from '../../src/ports.ts'
+import type { SendResult, Store } from '../../src/ports.ts'
 import { createSandbox, type SandboxOptions } from '../../src/providers/sandbox/adapter.ts'
 import { createMemoryStore } from '../../src/store/memory/memory.ts'
 import { createHarness, densest, type Harness, minute, second } from '../harness.ts'
+import { overriding } from '../overriding.ts'
 
 const start = Date.UTC(2026, 10, 21, 12)
 
@@ -82,16 +83,11 @@ test('automatic redrive goes on after a store failure', async () => {
   let broken = false
   const inner = createMemoryStore()
   let failures = 0
-  const store = new Proxy(inner, {
-    get(target, name) {
-      const value: unknown = Reflect.get(target, name, target)
-      if (typeof value !== 'function') return value
-      if (name !== 'deadLetters') return value.bind(target)
-      return (...args: unknown[]) => {
-        if (!broken) return Reflect.apply(value, target, args) as unknown
-        failures += 1
-        return Promise.reject(new SluiceError('STORE_UNAVAILABLE', 'away'))
-      }
+  const store = overriding(inner, {
+    async deadLetters(...query) {
+      if (!broken) return inner.deadLetters(...query)
+      failures += 1
+      throw new SluiceError('STORE_UNAVAILABLE', 'away')
     },
   })
   const harness = await setUp({
@@ -229,15 +225,10 @@ for (const end of ['stopped', 'killed'] as const) {
 test('a store that does not write pauses calls under a long window, and they go on when it writes', async () => {
   let broken = false
   const inner = createMemoryStore()
-  const store = new Proxy(inner, {
-    get(target, name) {
-      const value: unknown = Reflect.get(target, name, target)
-      if (typeof value !== 'function') return value
-      if (name !== 'commit') return value.bind(target)
-      return (change: Change) =>
-        broken && change.accounts !== undefined
-          ? Promise.reject(new SluiceError('STORE_UNAVAILABLE', 'away'))
-          : inner.commit(change)
+  const store = overriding(inner, {
+    async commit(change) {
+      if (broken && change.accounts !== undefined) throw new SluiceError('STORE_UNAVAILABLE', 'away')
+      return inner.commit(change)
     },
   })
   const harness = await setUp({ accounts: 1, rate: '1000/h', store, sandbox: {} })

@@ -10,6 +10,7 @@ import { type TestContext, test } from 'node:test'
 import type { Store } from '../../src/ports.ts'
 import { createSandbox, type Sandbox, type SandboxOptions } from '../../src/providers/sandbox/adapter.ts'
 import { createHarness, densest, type Harness, hour, minute, second } from '../harness.ts'
+import { overriding } from '../overriding.ts'
 
 const start = Date.UTC(2026, 10, 21, 12)
 
@@ -340,12 +341,10 @@ test('a store that fails to read a recipient while a notification dies does not 
 
   let isAway = false
   const wrap = (store: Store): Store =>
-    new Proxy(store, {
-      get(target, name) {
-        const value: unknown = Reflect.get(target, name)
-        if (typeof value !== 'function') return value
-        if (name === 'recipient' && isAway) return () => Promise.reject(new Error('the disk is away'))
-        return value.bind(target)
+    overriding(store, {
+      async recipient(...asked) {
+        if (isAway) throw new Error('the disk is away')
+        return store.recipient(...asked)
       },
     })
   const blocked = away(start + 2 * minute, '60')

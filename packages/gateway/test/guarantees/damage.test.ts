@@ -8,6 +8,7 @@ import { after, test } from 'node:test'
 import { createSite } from '../child.ts'
 import { createHarness, day, type Harness, hour, minute } from '../harness.ts'
 import { codeOf, mine, open, stateOf, workFor } from '../http/job-harness.ts'
+import { overriding } from '../overriding.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-damage-'))
 after(() => rmSync(folder, { recursive: true }))
@@ -134,13 +135,9 @@ test('a job with damaged work is cancelled, and the next job is done', async () 
     config,
     file,
     wrap: (store) =>
-      new Proxy(store, {
-        get(of, name) {
-          const value = Reflect.get(of, name) as unknown
-          // No step is taken before the end of the process.
-          if (name !== 'jobWork' || !refusing) return value
-          return () => new Promise(() => {})
-        },
+      overriding(store, {
+        // No step is taken before the end of the process.
+        jobWork: (...asked) => (refusing ? new Promise(() => {}) : store.jobWork(...asked)),
       }),
   })
   const jobs = [await open(first, workFor(120)), await open(first, workFor(110, {}, 's'))]

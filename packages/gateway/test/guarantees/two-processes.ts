@@ -6,6 +6,7 @@ import type { LimitState, Provider, Store } from '../../src/ports.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
 import { createMemoryRecord } from '../../src/store/memory/memory.ts'
 import { createHarness, type Harness, type HarnessOptions } from '../harness.ts'
+import { overriding } from '../overriding.ts'
 
 /** The time for which a right to send lasts, ms. */
 export const rightMs = 250
@@ -26,13 +27,7 @@ function slowProvider(name: string, calls: { readonly by: string; readonly id: s
 
 /** A store that is never heard of again when a change is written. */
 const withoutCommits = (store: Store): Store =>
-  new Proxy(store, {
-    get(target, name) {
-      if (name === 'commit') return () => new Promise<never>(() => {})
-      const value = Reflect.get(target, name)
-      return typeof value === 'function' ? value.bind(target) : value
-    },
-  })
+  overriding(store, { commit: () => new Promise<never>(() => {}) })
 
 export interface TwoProcessesOptions extends Pick<HarnessOptions, 'policy' | 'config'> {
   /** The configuration of the first process, where it has another. @defaultValue that of both */

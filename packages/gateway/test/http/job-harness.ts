@@ -3,6 +3,7 @@ import type { Job, Refusal, Status } from '../../src/model.ts'
 import type { Change, JobWork, Store } from '../../src/ports.ts'
 import type { Caller } from '../../src/stages.ts'
 import { type Harness, second } from '../harness.ts'
+import { overriding } from '../overriding.ts'
 
 export const policy = { version: 1, limits: [] }
 export const mine: Caller = { tenant: 'default', module: 'default' }
@@ -52,16 +53,10 @@ export async function codeOf(work: Promise<unknown>): Promise<string> {
 
 /** Refuses the chosen commits, as a full disk would. */
 export function failing(store: Store, fails: (change: Change) => boolean): Store {
-  return new Proxy(store, {
-    get(of, name) {
-      const value = Reflect.get(of, name) as unknown
-      if (name === 'commit') {
-        return async (change: Change) => {
-          if (fails(change)) throw new SluiceError('STORE_UNAVAILABLE', 'Full.', { retryAfterMs: second })
-          return of.commit(change)
-        }
-      }
-      return typeof value === 'function' ? value.bind(of) : value
+  return overriding(store, {
+    async commit(change) {
+      if (fails(change)) throw new SluiceError('STORE_UNAVAILABLE', 'Full.', { retryAfterMs: second })
+      return store.commit(change)
     },
   })
 }

@@ -9,6 +9,7 @@ import type { Store } from '../../src/ports.ts'
 import { createVirtualClock, type VirtualClock } from '../../src/simulation/clock.ts'
 import type { Begun, Happening, Ledger, Room } from '../../src/stages.ts'
 import { createMemoryStore } from '../../src/store/memory/memory.ts'
+import { overriding } from '../overriding.ts'
 import { queuedAt } from '../queued.ts'
 
 const start = 1_000_000
@@ -222,18 +223,6 @@ function answeringLate(memory: Store): { readonly store: Store; readonly answer:
     return result
   }
   return { store: overriding(memory, { commit }), answer: () => answers.shift()!() }
-}
-
-/** The store with other methods in place of some of its own. */
-function overriding(store: Store, methods: Partial<Store>): Store {
-  return new Proxy(store, {
-    get: (target, name) => {
-      const own = Reflect.get(methods, name) as unknown
-      const value = Reflect.get(target, name, target) as unknown
-      if (own !== undefined) return own
-      return typeof value === 'function' ? value.bind(target) : value
-    },
-  })
 }
 
 test('gives no right to send to a version that a change under way replaces', async () => {

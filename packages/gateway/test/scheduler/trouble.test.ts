@@ -5,19 +5,20 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import type { Store } from '../../src/ports.ts'
 import { createHarness, minute, second } from '../harness.ts'
+import { overriding } from '../overriding.ts'
 
 /** A store of which one method rejects while the test says so. */
-function troubled(method: keyof Store) {
+function troubled(method: 'admissions' | 'recipient' | 'commit') {
   const trouble = { on: false }
-  const wrap = (store: Store): Store =>
-    new Proxy(store, {
-      get(target, name) {
-        const value: unknown = Reflect.get(target, name)
-        if (typeof value !== 'function') return value
-        if (name === method && trouble.on) return () => Promise.reject(new Error('the disk is away'))
-        return value.bind(target)
+  const wrap = (store: Store): Store => {
+    const own = store[method].bind(store) as (...args: unknown[]) => Promise<never>
+    return overriding(store, {
+      async [method](...args: unknown[]) {
+        if (trouble.on) throw new Error('the disk is away')
+        return own(...args)
       },
     })
+  }
   return { trouble, wrap }
 }
 

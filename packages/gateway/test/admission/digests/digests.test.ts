@@ -8,6 +8,7 @@ import type { Digest } from '../../../src/model.ts'
 import type { Change, Store } from '../../../src/ports.ts'
 import { createVirtualClock } from '../../../src/simulation/clock.ts'
 import { createHarness, day, hour, minute, type Sent, second } from '../../harness.ts'
+import { overriding } from '../../overriding.ts'
 
 const digest = {
   name: 'news',
@@ -336,17 +337,12 @@ test('a digest that is asked to close twice at once closes once, also where an a
   let isClosing = false
   const tried: Change[] = []
   const losing = (store: Store): Store =>
-    new Proxy(store, {
-      get(of, name) {
-        const value = Reflect.get(of, name) as unknown
-        if (typeof value !== 'function') return value
-        if (name !== 'commit') return value.bind(of)
-        return async (change: Change) => {
-          if (isClosing && change.digests !== undefined) tried.push(change)
-          // The second one does not arrive, and its sender cannot know that.
-          if (tried.length > 1) throw new SluiceError('STORE_UNAVAILABLE', 'lost', { isUncertain: true })
-          return of.commit(change)
-        }
+    overriding(store, {
+      async commit(change) {
+        if (isClosing && change.digests !== undefined) tried.push(change)
+        // The second one does not arrive, and its sender cannot know that.
+        if (tried.length > 1) throw new SluiceError('STORE_UNAVAILABLE', 'lost', { isUncertain: true })
+        return store.commit(change)
       },
     })
   const harness = await createHarness({ policy: policy(), wrap: losing })
@@ -366,16 +362,11 @@ test('a digest that is asked to close twice at once closes once, also where an a
 test('concurrent batches that open digests of the same recipients are all accepted', async () => {
   let refused = 0
   const counting = (store: Store): Store =>
-    new Proxy(store, {
-      get(of, name) {
-        const value = Reflect.get(of, name) as unknown
-        if (typeof value !== 'function') return value
-        if (name !== 'commit') return value.bind(of)
-        return async (change: Change) => {
-          const result = await of.commit(change)
-          if (!result.applied) refused += 1
-          return result
-        }
+    overriding(store, {
+      async commit(change) {
+        const result = await store.commit(change)
+        if (!result.applied) refused += 1
+        return result
       },
     })
   const harness = await createHarness({ policy: policy(), wrap: counting })
