@@ -67,12 +67,15 @@ export async function stopProcess(mark: ProcessMark, patienceMs = 10_000): Promi
   }
 }
 
-/** Field 22 of /proc/<pid>/stat (proc(5)), counted from behind the name, which may hold spaces. */
+/**
+ * Field 22 of /proc/<pid>/stat (proc(5)), counted from behind the name, which may hold spaces. A process whose first thread
+ * is a zombie keeps its ports and files until its other threads (field 20) have ended, too.
+ */
 function startedByProc(pid: number): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    return fields[0] === 'Z' ? undefined : fields[19]
+    return fields[0] === 'Z' && Number(fields[17]) <= 1 ? undefined : fields[19]
   } catch {
     return undefined
   }
