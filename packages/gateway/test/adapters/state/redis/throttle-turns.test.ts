@@ -87,30 +87,33 @@ for (const engine of engines)
       )
     })
 
-    it('keeps a turn that one process puts back while another one, which was given it too, may be writing it', async () => {
-      const { state, openState, until } = open(engine, {
-        tenant: [parseWindow('1/10s')],
-        module: [],
-        marginMs,
+    for (const putsBackFirst of ['the first', 'the second'] as const)
+      it(`keeps a turn that ${putsBackFirst} of two processes puts back while the other one may be writing it`, async () => {
+        const { state, openState, until } = open(engine, {
+          tenant: [parseWindow('1/10s')],
+          module: [],
+          marginMs,
+        })
+        const other = openState()
+        const entries = ['a', 'b', 'c'].map((id) => ({ id, module: 'shop' }))
+        const [, b, c] = entries
+        const { places } = (await state.pass('acme', entries))!
+        const [, { at }, { at: behindAt }] = places as [unknown, ThrottlePlace, ThrottlePlace]
+        await until(at)
+        const [turn] = await state.turn('acme', [b!])
+        const [repeated] = await other.turn('acme', [b!])
+        assert.deepEqual(repeated, turn)
+        assert.equal(turn!.at, at)
+        const [sooner, later] = putsBackFirst === 'the first' ? [state, other] : [other, state]
+        await sooner.putBack('acme', [{ ...b!, ...turn! }])
+        assert.equal(await state.placeOf('acme', b!), undefined)
+        // Nothing is known of it, and it stands before all others: the place of the turn is not there to be taken.
+        const [unknown] = await other.turn('acme', [{ id: 'unknown', module: 'shop' }])
+        assert.deepEqual([unknown!.passed, unknown!.at], [false, behindAt])
+        await later.putBack('acme', [{ ...b!, ...turn! }])
+        assert.equal(await state.placeOf('acme', b!), at, 'nobody writes it any more')
+        assert.ok((await state.placeOf('acme', c!))! > behindAt)
       })
-      const other = openState()
-      const entries = ['a', 'b', 'c'].map((id) => ({ id, module: 'shop' }))
-      const [, b, c] = entries
-      const { places } = (await state.pass('acme', entries))!
-      const [, { at }, { at: behindAt }] = places as [unknown, ThrottlePlace, ThrottlePlace]
-      await until(at)
-      const [turn] = await state.turn('acme', [b!])
-      const [repeated] = await other.turn('acme', [b!])
-      assert.deepEqual([turn!.at, repeated!.at], [at, at])
-      await other.putBack('acme', [{ ...b!, ...repeated! }])
-      assert.equal(await state.placeOf('acme', b!), undefined)
-      // Nothing is known of it, and it stands before all others: the place of the turn is not there to be taken.
-      const [unknown] = await other.turn('acme', [{ id: 'unknown', module: 'shop' }])
-      assert.deepEqual([unknown!.passed, unknown!.at], [false, behindAt])
-      await state.putBack('acme', [{ ...b!, ...turn! }])
-      assert.equal(await state.placeOf('acme', b!), at, 'nobody writes it any more')
-      assert.ok((await state.placeOf('acme', c!))! > behindAt)
-    })
 
     it('gives a turn again for twenty seconds that one process puts back while the other one was killed', async () => {
       const { state, openState, entries, first, at, turn, until } = await openWithDeath(engine)
