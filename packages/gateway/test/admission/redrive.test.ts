@@ -186,29 +186,47 @@ test('a dead letter that cannot be decided does not stop others, and its error i
   await harness.stop()
 })
 
-test('a redrive takes the room of a letter anew where its count was filled again meanwhile', async () => {
+test('a redrive takes the room of a letter anew where its count was filled again meanwhile, eight times at most', async () => {
   let refusals = 0
+  let refusalsMax = 2
   const filledAgain = (store: Store): Store =>
     overriding(store, {
       async commit(change) {
-        if (refusals === 2 || change.moves?.[0]?.before.status !== 'dead') return store.commit(change)
+        if (refusals >= refusalsMax || change.moves?.[0]?.before.status !== 'dead')
+          return store.commit(change)
         refusals += 1
         return { applied: false, conflicts: [{ kind: 'generation', key: 'default' }] }
       },
     })
-  const { provider } = createScripted((number) => (number === 1 ? unknown : delivered))
+  const { provider } = createScripted((number) => (number <= 2 ? unknown : delivered))
   const harness = await createHarness({
     policy: { version: 1, limits: [] },
+    // A place that a try keeps would be missed by the next one.
+    config: { tenants: { default: { waiting: 3 } } },
     parts: { providers: [provider] },
     wrap: filledAgain,
   })
-  const { id } = await harness.post()
+  const redrive = (request: RedriveRequest) => harness.done(harness.gateway.gate.redrive(request))
+  const [{ id }, { id: other }] = [await harness.post(), await harness.post()]
   await harness.runFor(second)
-  assert.equal((await harness.notification(id)).status, 'dead')
-  assert.deepEqual(await harness.done(harness.gateway.gate.redrive({ all: true })), { redriven: 1, left: [] })
+  for (const each of [id, other]) assert.equal((await harness.notification(each)).status, 'dead')
+  assert.deepEqual(await redrive({ ids: [id], all: true }), { redriven: 1, left: [] })
   assert.equal(refusals, 2)
   await harness.runFor(second)
   assert.equal((await harness.notification(id)).status, 'delivered')
+
+  refusalsMax = Number.POSITIVE_INFINITY
+  refusals = 0
+  await assert.rejects(redrive({ ids: [other], all: true }), {
+    code: 'STATE_UNAVAILABLE',
+    message: /Redrive it again/,
+  })
+  assert.equal(refusals, 8)
+  assert.equal((await harness.notification(other)).status, 'dead')
+  refusalsMax = 0
+  assert.deepEqual(await redrive({ ids: [other], all: true }), { redriven: 1, left: [] })
+  await harness.runFor(second)
+  assert.equal((await harness.notification(other)).status, 'delivered')
   await harness.check()
   await harness.stop()
 })
