@@ -1,19 +1,23 @@
 /**
  * A PostgreSQL and a Redis of a benchmark, both private and as they ship (`fsync` and `synchronous_commit` on; the log of
- * Redis flushed every second), and what they have done so far: CPU by the accounts of Linux, and counts of their own.
+ * Redis flushed every second), and what they have done so far: CPU by the accounts of Linux, and counts of their own. A
+ * second Redis keeps all that was answered: it flushes its log before each answer, and has two replicas.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { createClient } from '@redis/client'
 import pg from 'pg'
 import { startPostgres } from '../scripts/services/postgres.ts'
 import { startRedis } from '../scripts/services/redis.ts'
+import type { Service } from '../scripts/services/service.ts'
 
 /** Totals since the engines began. */
 export interface EngineWork {
   readonly postgresMicros: number
+  /** That of replicas, too. */
   readonly redisMicros: number
   /** The length of the write-ahead log. */
   readonly walBytes: number
+  /** Without those of replicas. */
   readonly redisCommands: number
 }
 
@@ -21,6 +25,8 @@ export interface Engines {
   /** The address of a new, empty database. */
   database(name: string): Promise<string>
   readonly redis: { readonly url: string; readonly port: number }
+  /** Starts the Redis with replicas, and returns its port once they have joined it. */
+  durableRedis(): Promise<number>
   work(): Promise<EngineWork>
   /** One statement in a database of this server. */
   ask<Row extends object>(url: string, text: string): Promise<readonly Row[]>
@@ -54,6 +60,8 @@ export function cpuMicrosOf(pid: number): number {
   return ticks * tickMicros
 }
 
+const portOf = ({ url }: Service): number => Number(new URL(url).port)
+
 /** The fields behind the name, which may hold spaces; undefined for a process that has just ended. */
 function statOf(pid: string): readonly string[] | undefined {
   try {
@@ -67,12 +75,30 @@ function statOf(pid: string): readonly string[] | undefined {
 export async function startEngines(): Promise<Engines> {
   const postgres = await startPostgres()
   const redis = await startRedis()
+  const durable: Service[] = []
   const admin = new pg.Client({ connectionString: postgres.url })
   await admin.connect()
-  const redisAdmin = createClient({ url: redis.url })
-  await redisAdmin.connect()
+  const redisAdmins: ReturnType<typeof createClient>[] = []
+  const openAdmin = async ({ url }: Service) => {
+    const client = createClient({ url })
+    await client.connect()
+    redisAdmins.push(client as ReturnType<typeof createClient>)
+    return client
+  }
+  await openAdmin(redis)
   return {
-    redis: { url: redis.url, port: Number(new URL(redis.url).port) },
+    redis: { url: redis.url, port: portOf(redis) },
+    async durableRedis() {
+      const first = await startRedis({ args: ['--appendfsync', 'always', '--repl-diskless-sync-delay', '0'] })
+      durable.push(first)
+      const args = ['--replicaof', '127.0.0.1', `${portOf(first)}`]
+      durable.push(...(await Promise.all([startRedis({ args }), startRedis({ args })])))
+      const client = await openAdmin(first)
+      // It waits until both have what was written so far.
+      await client.set('begun', '1')
+      if ((await client.wait(2, 10_000)) < 2) throw new Error('the replicas of Redis did not join it')
+      return portOf(first)
+    },
     async database(name) {
       await admin.query(`CREATE DATABASE ${name}`)
       const url = new URL(postgres.url)
@@ -83,12 +109,13 @@ export async function startEngines(): Promise<Engines> {
       const { rows } = await admin.query<{ bytes: string }>(
         "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn AS bytes",
       )
-      const commands = /total_commands_processed:(\d+)/.exec(await redisAdmin.info('stats'))![1]
+      const stats = await Promise.all(redisAdmins.map((client) => client.info('stats')))
+      const commands = stats.map((text) => Number(/total_commands_processed:(\d+)/.exec(text)![1]))
       return {
         postgresMicros: cpuMicrosOf(postgres.pid),
-        redisMicros: cpuMicrosOf(redis.pid),
+        redisMicros: [redis, ...durable].reduce((sum, { pid }) => sum + cpuMicrosOf(pid), 0),
         walBytes: Number(rows[0]!.bytes),
-        redisCommands: Number(commands),
+        redisCommands: commands.reduce((sum, each) => sum + each, 0),
       }
     },
     async ask<Row extends object>(url: string, text: string) {
@@ -102,8 +129,8 @@ export async function startEngines(): Promise<Engines> {
     },
     async stop() {
       await admin.end()
-      redisAdmin.destroy()
-      await Promise.all([postgres.stop(), redis.stop()])
+      for (const client of redisAdmins) client.destroy()
+      await Promise.all([postgres, redis, ...durable].map((each) => each.stop()))
     },
   }
 }

@@ -1,7 +1,7 @@
 /**
  * Gateways over PostgreSQL and Redis, one, two and three of them, with the engines on the same machine, from POST to settled:
- * beside the stack that a team would join together today (contestants/stack.js), and beside two queues on PostgreSQL that
- * do their part of the work only. All of them are warm, and each round measures one right after the other, in an order that
+ * beside the stack that a team would join together today (contestants/stack.js), with the durability of its Redis as it ships
+ * and with that of ours, and beside two queues on PostgreSQL that do their part of the work only. All of them are warm, and each round measures one right after the other, in an order that
  * changes from round to round. The CPU of a message is that of the gateways, of PostgreSQL and of Redis, each by itself.
  *
  *     npm run bench -- fleet [--rounds 5] [--messages 6000] [--minutes 5] [--base <commit>] [--only gateways_2,stack,floor_2]
@@ -91,11 +91,15 @@ async function openFloor(name: string): Promise<Contestant> {
   }
 }
 
-function openStack(): Contestant {
-  const host = start('host.ts', 'stack.js', JSON.stringify({ redisPort: engines.redis.port }))
+async function openStack(name: string): Promise<Contestant> {
+  const given =
+    name === 'stack'
+      ? { redisPort: engines.redis.port }
+      : { redisPort: await engines.durableRedis(), replicas: 2 }
+  const host = start('host.ts', 'stack.js', JSON.stringify(given))
   const path = '/notifications'
   return {
-    ...{ name: 'stack', hosts: [host], sent: 0, rounds: [] },
+    ...{ name, hosts: [host], sent: 0, rounds: [] },
     send: ({ batch, ...each }) =>
       settle(load, host, { ...each, ...(batch === undefined ? { path } : { path: `${path}/batch`, batch }) }),
   }
@@ -142,7 +146,7 @@ try {
       [1, 2, 3].map((count) => [`gateways_${count}`, () => openGateways(`gateways_${count}`, count)]),
     ),
     ...(folder === undefined ? {} : { before_2: () => openGateways('before_2', 2, folder) }),
-    stack: openStack,
+    ...Object.fromEntries(['stack', 'stack_durable'].map((name) => [name, () => openStack(name)])),
     'graphile-worker': () => openQueue('graphile-worker'),
     'pg-boss': () => openQueue('pg-boss'),
     floor_2: () => openFloor('floor_2'),
@@ -184,6 +188,7 @@ const figures = (name: string, figure: (round: Round) => number): readonly numbe
 const two = 'gateways_2'
 const rivals = {
   stack: 'Fastify + rate-limiter-flexible + BullMQ',
+  stack_durable: 'the same over a Redis that flushes each write and has two replicas',
   'graphile-worker': 'graphile-worker, the queue only',
   'pg-boss': 'pg-boss, the queue only',
   gateways_1: 'one gateway',
@@ -234,6 +239,8 @@ if (base === '' && only === '')
     comparisons: [
       { ...compare(one, perSecond, single, 'stack'), goal: { min: 1 } },
       { ...compare(many, perSecond, batch, 'stack'), goal: { min: 1.2 } },
+      { ...compare(one, perSecond, single, 'stack_durable'), goal: { min: 1.5 } },
+      compare(many, perSecond, batch, 'stack_durable'),
       { ...compare(one, perSecond, single, 'graphile-worker'), goal: { min: 2.5 } },
       { ...compare(one, perSecond, single, 'pg-boss'), goal: { min: 1.5 } },
       compare(many, perSecond, batch, 'graphile-worker'),
@@ -271,7 +278,7 @@ if (base === '' && only === '')
     ],
     notes: [
       `${messages} single messages, ${messages * 2} in batches of 100, 64 connections shared by the gateways, 10,000 people of 10 tenants. All were settled exactly once, by one of the gateways; at the end the record has each of them as delivered and nothing that waits.`,
-      'Ours is on disk in PostgreSQL before it answers (`fsync` and `synchronous_commit` on). The stack loses up to a second with the machine (`appendfsync everysec`). The two queues take no HTTP, ask no limit and keep no record of a delivery; they add and work in one process, graphile-worker with a local queue of 500 and completions in batches, pg-boss with batches of 200 and four workers.',
+      'Ours is on disk in PostgreSQL before it answers (`fsync` and `synchronous_commit` on). The stack loses up to a second with the machine (`appendfsync everysec`); `appendfsync always` and a `WAIT` for two replicas before each answer make it keep what it accepted, too. The two queues take no HTTP, ask no limit and keep no record of a delivery; they add and work in one process, graphile-worker with a local queue of 500 and completions in batches, pg-boss with batches of 200 and four workers.',
       'CPU is what Linux accounts to the processes of each engine, with those that have ended; what the idle gateways of the other fleets ask meanwhile is in it. Commands of Redis count those within scripts.',
     ],
   })

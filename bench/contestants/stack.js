@@ -49,12 +49,15 @@ const batch = body({ recipients: { type: 'array', minItems: 1, maxItems: 500, it
 ])
 const reply = { 202: { type: 'object', properties: { status: { type: 'string' }, id: { type: 'string' } } } }
 
-export async function open({ redisPort, settled }) {
+/** @param replicas so many have a job before it is answered for */
+export async function open({ redisPort, replicas = 0, settled }) {
   const connection = { host: '127.0.0.1', port: redisPort }
   const redis = new Redis({ ...connection, enableAutoPipelining: true })
   const record = new Redis({ ...connection, enableAutoPipelining: true })
+  // `WAIT` asks about the writes of its own connection.
+  const adding = new Redis({ ...connection, maxRetriesPerRequest: null })
   const queue = new Queue(queueName, {
-    connection,
+    connection: adding,
     defaultJobOptions: {
       removeOnComplete: true,
       removeOnFail: 1_000,
@@ -74,6 +77,18 @@ export async function open({ redisPort, settled }) {
         new RateLimiterRedis({ storeClient: redis, keyPrefix: name, points, duration }),
     ),
   )
+  let replicated
+  let waiting = Promise.resolve()
+  /** Resolves once the replicas have all that was added: those that come while some wait go together behind them. */
+  const kept = () => {
+    if (replicas === 0) return undefined
+    replicated ??= waiting.then(async () => {
+      replicated = undefined
+      waiting = adding.wait(replicas, 10_000)
+      if ((await waiting) < replicas) throw new Error('a replica does not follow')
+    })
+    return replicated
+  }
   const admitted = (consumed) =>
     consumed.then(
       () => true,
@@ -92,6 +107,7 @@ export async function open({ redisPort, settled }) {
       (await admitted(people.consume(`${tenant}:${request.body.recipient.id}`)))
     if (!passed) return answer.code(429).send({ status: 'limited', id })
     await queue.add('send', { id, tenant, ...request.body })
+    await kept()
     return answer.code(202).send({ status: 'queued', id })
   })
   app.post('/notifications/batch', { schema: { body: batch } }, async (request, answer) => {
@@ -106,6 +122,7 @@ export async function open({ redisPort, settled }) {
         data: { id: randomUUID(), tenant, recipient: to, ...rest, data },
       }))
     await queue.addBulk(jobs)
+    await kept()
     return answer.code(202).send({ accepted: jobs.length })
   })
 
@@ -129,6 +146,7 @@ export async function open({ redisPort, settled }) {
       await app.close()
       await worker.close(true)
       await queue.close()
+      adding.disconnect()
       redis.disconnect()
       record.disconnect()
     },
