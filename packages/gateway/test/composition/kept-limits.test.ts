@@ -78,7 +78,8 @@ async function staysKept({ keeper }: Pick<LimitsKeeper, 'keeper'>): Promise<void
     assert.equal(keeper(), 'this process', `after ${performance.now() - sinceMs} ms`)
 }
 
-describe('the limits of a gateway', needs('redis'), () => {
+// They mostly wait, each on engines or names of its own.
+describe('the limits of a gateway', { ...needs('redis'), concurrency: 3 }, () => {
   test('are kept as long as its Redis has no memory left for what it is told', async (t) => {
     const service = await startRedis()
     const admin = new Redis(service.url)

@@ -47,7 +47,8 @@ function takeTopic(t: TestContext, topic: string, stored: readonly IntakePositio
   return { intake, taken, store }
 }
 
-describe('the consumer of a topic', needs('kafka'), () => {
+// They mostly wait, each on engines or names of its own.
+describe('the consumer of a topic', { ...needs('kafka'), concurrency: 3 }, () => {
   it('takes no record of a transaction that was aborted, and each of those that were committed', async (t) => {
     const topic = `aborted-${randomUUID()}`
     await makeTopic(broker, topic, 1)

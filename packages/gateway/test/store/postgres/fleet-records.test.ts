@@ -44,7 +44,8 @@ describe('the record of tenants on PostgreSQL', needs('postgres'), () => {
   })
 })
 
-describe('the record of a fleet on PostgreSQL', needs('postgres'), () => {
+// They mostly wait, each on engines or names of its own.
+describe('the record of a fleet on PostgreSQL', { ...needs('postgres'), concurrency: 3 }, () => {
   after(dropSchemas)
 
   test('refuses an acceptance that was decided under an earlier generation, and no other of its group', async () => {

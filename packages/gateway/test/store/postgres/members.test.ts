@@ -50,7 +50,7 @@ async function proxyTo(t: TestContext, url: string): Promise<LossyProxy> {
   return proxy
 }
 
-describe('the processes of a fleet on PostgreSQL', needs('postgres'), () => {
+describe('a process of a fleet on PostgreSQL', needs('postgres'), () => {
   const joined: PostgresFleet[] = []
   after(async () => {
     await Promise.all(joined.map(({ store }) => store.close()))
@@ -65,6 +65,11 @@ describe('the processes of a fleet on PostgreSQL', needs('postgres'), () => {
     },
     until,
   )
+})
+
+// They mostly wait, each in a schema of its own.
+describe('the processes of a fleet on PostgreSQL', { ...needs('postgres'), concurrency: 3 }, () => {
+  after(dropSchemas)
 
   test('counts those that are alive, and each role has one holder until that one leaves', async (t) => {
     const join = joining(t)

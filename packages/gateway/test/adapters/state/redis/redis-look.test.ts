@@ -56,7 +56,8 @@ async function listenForTls(admin: Redis, triesLeft = 5): Promise<number> {
   }
 }
 
-describe('the look at a Redis', needs('redis', 'redis-cluster'), () => {
+// They mostly wait, each on engines or names of its own.
+describe('the look at a Redis', { ...needs('redis', 'redis-cluster'), concurrency: 3 }, () => {
   test('tells version, role, eviction, persistence and clock of a server', async (t) => {
     const { service, admin } = await server(t)
     assert.match(

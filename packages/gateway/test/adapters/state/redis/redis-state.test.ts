@@ -41,7 +41,8 @@ function open(t: TestContext, hosts: string, options: Partial<RedisStateOptions>
   return { redis, keep }
 }
 
-describe('the state on a Redis Cluster', needs('redis-cluster'), () => {
+// They mostly wait, each on engines or names of its own.
+describe('the state on a Redis Cluster', { ...needs('redis-cluster'), concurrency: 3 }, () => {
   it('reads the map of slots over another connection where the answer of the only node it knows is lost', async (t) => {
     const users = urls.map((url) => new Redis(url))
     t.after(() => {
