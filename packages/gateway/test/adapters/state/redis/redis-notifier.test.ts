@@ -98,214 +98,221 @@ for (const [engine, urls] of Object.entries(engines))
     )
   })
 
-test(
-  'hears again after its connection was lost, and misses only what was told meanwhile',
-  needs('redis'),
-  async (t) => {
-    const prefix = newPrefix()
-    const control = createClient({ url: engines.redis[0]! })
-    await control.connect()
-    // A user of its own: other tests keep their connections.
-    const user = `hearing-${process.pid}`
-    await control.sendCommand(['ACL', 'SETUSER', user, 'on', 'nopass', '~*', '&*', '+@all'])
-    t.after(async () => {
-      await control.sendCommand(['ACL', 'DELUSER', user])
-      control.destroy()
-    })
-    const url = new URL(engines.redis[0]!)
-    Object.assign(url, { username: user, password: 'any' })
-    const join = async (member: string) => {
-      const notifier = await joinHints({ urls: [url.href], member, prefix })
-      t.after(notifier.close)
+// They mostly wait.
+describe('the line to Redis', { concurrency: 3 }, () => {
+  test(
+    'hears again after its connection was lost, and misses only what was told meanwhile',
+    needs('redis'),
+    async (t) => {
+      const prefix = newPrefix()
+      const control = createClient({ url: engines.redis[0]! })
+      await control.connect()
+      // A user of its own: other tests keep their connections.
+      const user = `hearing-${process.pid}`
+      await control.sendCommand(['ACL', 'SETUSER', user, 'on', 'nopass', '~*', '&*', '+@all'])
+      t.after(async () => {
+        await control.sendCommand(['ACL', 'DELUSER', user])
+        control.destroy()
+      })
+      const url = new URL(engines.redis[0]!)
+      Object.assign(url, { username: user, password: 'any' })
+      const join = async (member: string) => {
+        const notifier = await joinHints({ urls: [url.href], member, prefix })
+        t.after(notifier.close)
+        const heard: Hint[] = []
+        notifier.listen((hint) => heard.push(hint))
+        return { notifier, heard }
+      }
+      const [a, b] = [await join('a'), await join('b')]
+      a.notifier.tell({ topic: 'holds' })
+      await until(() => b.heard.length === 1)
+      assert.equal(await control.sendCommand(['CLIENT', 'KILL', 'USER', user]), 4)
+      a.notifier.tell({ topic: 'holds' })
+      const before = b.heard.length
+      const end = performance.now() + 10_000
+      while (b.heard.length === before) {
+        assert.ok(performance.now() < end, 'it hears nothing any more')
+        a.notifier.tell({ topic: 'recipient', tenant: 'acme', recipient: 'ada' })
+        await sleep(20)
+      }
+    },
+  )
+
+  test(
+    'hears with the rights that docs/guides/many-machines.md names, and no others',
+    needs('redis'),
+    async (t) => {
+      const prefix = newPrefix()
+      const control = createClient({ url: engines.redis[0]! })
+      await control.connect()
+      const user = `listed-${process.pid}`
+      const channels = ['hints', 'peers', 'peers:*'].map((name) => `&${prefix}${name}`)
+      const rights = [`~${prefix}*`, 'resetchannels', ...channels, '+@all', '-@dangerous', '+info']
+      await control.sendCommand(['ACL', 'SETUSER', user, 'on', 'nopass', ...rights])
+      t.after(async () => {
+        await control.sendCommand(['ACL', 'DELUSER', user])
+        control.destroy()
+      })
+      const url = new URL(engines.redis[0]!)
+      Object.assign(url, { username: user, password: 'any' })
+      const [told, hearing] = await Promise.all(
+        ['a', 'b'].map((member) => joinHints({ urls: [url.href], member, prefix })),
+      )
+      t.after(() => Promise.all([told!.close(), hearing!.close()]))
       const heard: Hint[] = []
-      notifier.listen((hint) => heard.push(hint))
-      return { notifier, heard }
-    }
-    const [a, b] = [await join('a'), await join('b')]
-    a.notifier.tell({ topic: 'holds' })
-    await until(() => b.heard.length === 1)
-    assert.equal(await control.sendCommand(['CLIENT', 'KILL', 'USER', user]), 4)
-    a.notifier.tell({ topic: 'holds' })
-    const before = b.heard.length
-    const end = performance.now() + 10_000
-    while (b.heard.length === before) {
-      assert.ok(performance.now() < end, 'it hears nothing any more')
-      a.notifier.tell({ topic: 'recipient', tenant: 'acme', recipient: 'ada' })
-      await sleep(20)
-    }
-  },
-)
+      hearing!.listen((hint) => heard.push(hint))
+      told!.tell({ topic: 'holds' })
+      await until(() => heard.length === 1)
+    },
+  )
 
-test(
-  'hears with the rights that docs/guides/many-machines.md names, and no others',
-  needs('redis'),
-  async (t) => {
-    const prefix = newPrefix()
-    const control = createClient({ url: engines.redis[0]! })
-    await control.connect()
-    const user = `listed-${process.pid}`
-    const channels = ['hints', 'peers', 'peers:*'].map((name) => `&${prefix}${name}`)
-    const rights = [`~${prefix}*`, 'resetchannels', ...channels, '+@all', '-@dangerous', '+info']
-    await control.sendCommand(['ACL', 'SETUSER', user, 'on', 'nopass', ...rights])
-    t.after(async () => {
-      await control.sendCommand(['ACL', 'DELUSER', user])
-      control.destroy()
-    })
-    const url = new URL(engines.redis[0]!)
-    Object.assign(url, { username: user, password: 'any' })
-    const [told, hearing] = await Promise.all(
-      ['a', 'b'].map((member) => joinHints({ urls: [url.href], member, prefix })),
-    )
-    t.after(() => Promise.all([told!.close(), hearing!.close()]))
-    const heard: Hint[] = []
-    hearing!.listen((hint) => heard.push(hint))
-    told!.tell({ topic: 'holds' })
-    await until(() => heard.length === 1)
-  },
-)
+  test(
+    'goes to the next node where one answers nothing and ends no connection',
+    needs('redis'),
+    async (t) => {
+      async function startOwn() {
+        const folder = mkdtempSync(join(tmpdir(), 'sluice-bus-'))
+        const service = await startRedis({ folder })
+        t.after(async () => {
+          process.kill(service.pid, 'SIGCONT')
+          await service.stop()
+          rmSync(folder, { recursive: true, force: true })
+        })
+        return service
+      }
+      const [frozen, next] = [await startOwn(), await startOwn()]
+      const urls = [frozen.url, next.url]
+      const errors: unknown[] = []
+      const bus = await createRedisBus({ urls, onError: (error) => errors.push(error) })
+      const heard: string[] = []
+      await bus.subscribe('words', (text) => heard.push(text))
+      t.after(() => bus.close())
+      bus.publish('words', 'first')
+      await until(() => heard.includes('first'))
+      process.kill(frozen.pid, 'SIGSTOP')
+      const control = createClient({ url: next.url })
+      control.on('error', () => {})
+      await control.connect()
+      t.after(() => control.destroy())
+      const end = performance.now() + 60_000
+      while (!heard.includes('next')) {
+        assert.ok(performance.now() < end, 'it stays with a node that answers nothing')
+        await control.publish('words', 'next')
+        await sleep(50)
+      }
+      assert.ok(bus.isReady())
+      assert.match(String(errors[0]), /nothing is heard from 127\.0\.0\.1:\d+/)
+    },
+  )
 
-test('goes to the next node where one answers nothing and ends no connection', needs('redis'), async (t) => {
-  async function startOwn() {
-    const folder = mkdtempSync(join(tmpdir(), 'sluice-bus-'))
-    const service = await startRedis({ folder })
-    t.after(async () => {
-      process.kill(service.pid, 'SIGCONT')
-      await service.stop()
-      rmSync(folder, { recursive: true, force: true })
-    })
-    return service
-  }
-  const [frozen, next] = [await startOwn(), await startOwn()]
-  const urls = [frozen.url, next.url]
-  const errors: unknown[] = []
-  const bus = await createRedisBus({ urls, onError: (error) => errors.push(error) })
-  const heard: string[] = []
-  await bus.subscribe('words', (text) => heard.push(text))
-  t.after(() => bus.close())
-  bus.publish('words', 'first')
-  await until(() => heard.includes('first'))
-  process.kill(frozen.pid, 'SIGSTOP')
-  const control = createClient({ url: next.url })
-  control.on('error', () => {})
-  await control.connect()
-  t.after(() => control.destroy())
-  const end = performance.now() + 60_000
-  while (!heard.includes('next')) {
-    assert.ok(performance.now() < end, 'it stays with a node that answers nothing')
-    await control.publish('words', 'next')
-    await sleep(50)
-  }
-  assert.ok(bus.isReady())
-  assert.match(String(errors[0]), /nothing is heard from 127\.0\.0\.1:\d+/)
-})
+  test(
+    'goes to a node of its cluster that no address names where those that are named have gone',
+    needs('redis-cluster'),
+    async (t) => {
+      const cluster = await startRedisCluster()
+      const urls = cluster.env.SLUICE_TEST_REDIS_CLUSTER!.split(',')
+      const bus = await createRedisBus({ urls: urls.slice(0, 1), urlOfNode: (node) => `redis://${node}` })
+      const control = createClient({ url: urls[2]! }).on('error', () => {})
+      t.after(async () => {
+        bus.close()
+        control.destroy()
+        await cluster.stop()
+      })
+      await until(() => bus.isReady())
+      process.kill(cluster.pid, 'SIGKILL')
+      const heard: string[] = []
+      await control.connect()
+      await control.subscribe('words', (text) => heard.push(text))
+      const end = performance.now() + 10_000
+      while (!heard.includes('word')) {
+        assert.ok(performance.now() < end, 'it speaks to nobody any more')
+        bus.publish('words', 'word')
+        await sleep(50)
+      }
+    },
+  )
 
-test(
-  'goes to a node of its cluster that no address names where those that are named have gone',
-  needs('redis-cluster'),
-  async (t) => {
+  test('leaves a node that has left its cluster', needs('redis-cluster'), async (t) => {
     const cluster = await startRedisCluster()
     const urls = cluster.env.SLUICE_TEST_REDIS_CLUSTER!.split(',')
     const bus = await createRedisBus({ urls: urls.slice(0, 1), urlOfNode: (node) => `redis://${node}` })
-    const control = createClient({ url: urls[2]! }).on('error', () => {})
+    const [left, ...others] = urls.map((url) => createClient({ url }))
     t.after(async () => {
       bus.close()
-      control.destroy()
+      for (const client of [left!, ...others]) client.destroy()
       await cluster.stop()
     })
+    for (const client of [left!, ...others]) await client.connect()
     await until(() => bus.isReady())
-    process.kill(cluster.pid, 'SIGKILL')
+    // As `redis-cli --cluster del-node` does behind the move of its slots.
+    const id = String(await left!.sendCommand(['CLUSTER', 'MYID']))
+    for (const client of others) await client.sendCommand(['CLUSTER', 'FORGET', id])
+    await left!.sendCommand(['CLUSTER', 'RESET'])
     const heard: string[] = []
-    await control.connect()
-    await control.subscribe('words', (text) => heard.push(text))
-    const end = performance.now() + 10_000
-    while (!heard.includes('word')) {
-      assert.ok(performance.now() < end, 'it speaks to nobody any more')
+    await others[0]!.subscribe('words', (text) => heard.push(text))
+    const end = performance.now() + 20_000
+    while (heard.length === 0) {
+      assert.ok(performance.now() < end, 'it stays with a node that passes nothing on')
       bus.publish('words', 'word')
       await sleep(50)
     }
-  },
-)
-
-test('leaves a node that has left its cluster', needs('redis-cluster'), async (t) => {
-  const cluster = await startRedisCluster()
-  const urls = cluster.env.SLUICE_TEST_REDIS_CLUSTER!.split(',')
-  const bus = await createRedisBus({ urls: urls.slice(0, 1), urlOfNode: (node) => `redis://${node}` })
-  const [left, ...others] = urls.map((url) => createClient({ url }))
-  t.after(async () => {
-    bus.close()
-    for (const client of [left!, ...others]) client.destroy()
-    await cluster.stop()
   })
-  for (const client of [left!, ...others]) await client.connect()
-  await until(() => bus.isReady())
-  // As `redis-cli --cluster del-node` does behind the move of its slots.
-  const id = String(await left!.sendCommand(['CLUSTER', 'MYID']))
-  for (const client of others) await client.sendCommand(['CLUSTER', 'FORGET', id])
-  await left!.sendCommand(['CLUSTER', 'RESET'])
-  const heard: string[] = []
-  await others[0]!.subscribe('words', (text) => heard.push(text))
-  const end = performance.now() + 20_000
-  while (heard.length === 0) {
-    assert.ok(performance.now() < end, 'it stays with a node that passes nothing on')
-    bus.publish('words', 'word')
-    await sleep(50)
-  }
-})
 
-test('leaves a server that was demoted behind its address', needs('redis'), async (t) => {
-  const [demoted, promoted] = [await startRedis(), await startRedis()]
-  t.after(() => Promise.all([demoted.stop(), promoted.stop()]))
-  const proxy = await startProxy(demoted.url)
-  t.after(proxy.close)
-  const bus = await createRedisBus({ urls: [proxy.url] })
-  t.after(() => bus.close())
-  const heard: string[] = []
-  await bus.subscribe('words', (text) => heard.push(text))
-  proxy.leadTo(promoted.url)
-  const [admin, control] = [createClient({ url: demoted.url }), createClient({ url: promoted.url })]
-  for (const client of [admin, control]) {
-    client.on('error', () => {})
-    await client.connect()
-    t.after(() => client.destroy())
-  }
-  await admin.sendCommand(['REPLICAOF', '127.0.0.1', new URL(promoted.url).port])
-  await control.subscribe('words', (text) => heard.push(`${text} there`))
-  const end = performance.now() + 30_000
-  while (!heard.includes('word there')) {
-    assert.ok(performance.now() < end, 'it stays with a server that passes nothing on')
-    bus.publish('words', 'word')
-    await sleep(50)
-  }
-})
-
-test('hears over a slow line where one of its first connections is cut', needs('redis'), async (t) => {
-  const { hostname, port } = new URL(engines.redis[0]!)
-  let connections = 0
-  let isSubscribing = false
-  // Each answer takes longer than the pause before the next try.
-  const line = createServer((near) => {
-    connections += 1
-    if (connections > 2) near.on('data', () => (isSubscribing = true))
-    const far = connect(Number(port), hostname)
-    for (const [each, other] of [
-      [near, far],
-      [far, near],
-    ] as const)
-      each.on('error', () => {}).on('close', () => other.destroy())
-    near.pipe(far)
-    far.on('data', (bytes) => void setTimeout(() => near.write(bytes), 700))
-    if (connections === 1) setTimeout(() => near.destroy(), 100)
+  test('leaves a server that was demoted behind its address', needs('redis'), async (t) => {
+    const [demoted, promoted] = [await startRedis(), await startRedis()]
+    t.after(() => Promise.all([demoted.stop(), promoted.stop()]))
+    const proxy = await startProxy(demoted.url)
+    t.after(proxy.close)
+    const bus = await createRedisBus({ urls: [proxy.url] })
+    t.after(() => bus.close())
+    const heard: string[] = []
+    await bus.subscribe('words', (text) => heard.push(text))
+    proxy.leadTo(promoted.url)
+    const [admin, control] = [createClient({ url: demoted.url }), createClient({ url: promoted.url })]
+    for (const client of [admin, control]) {
+      client.on('error', () => {})
+      await client.connect()
+      t.after(() => client.destroy())
+    }
+    await admin.sendCommand(['REPLICAOF', '127.0.0.1', new URL(promoted.url).port])
+    await control.subscribe('words', (text) => heard.push(`${text} there`))
+    const end = performance.now() + 30_000
+    while (!heard.includes('word there')) {
+      assert.ok(performance.now() < end, 'it stays with a server that passes nothing on')
+      bus.publish('words', 'word')
+      await sleep(50)
+    }
   })
-  await new Promise<void>((resolve) => line.listen(0, '127.0.0.1', resolve))
-  t.after(() => line.close())
-  const bus = await createRedisBus({ urls: [`redis://127.0.0.1:${(line.address() as AddressInfo).port}`] })
-  t.after(() => bus.close())
-  await until(() => isSubscribing)
-  const heard: string[] = []
-  await bus.subscribe('slow words', (text) => heard.push(text))
-  await until(() => bus.isReady())
-  bus.publish('slow words', 'first')
-  await until(() => heard.includes('first'))
+
+  test('hears over a slow line where one of its first connections is cut', needs('redis'), async (t) => {
+    const { hostname, port } = new URL(engines.redis[0]!)
+    let connections = 0
+    let isSubscribing = false
+    // Each answer takes longer than the pause before the next try.
+    const line = createServer((near) => {
+      connections += 1
+      if (connections > 2) near.on('data', () => (isSubscribing = true))
+      const far = connect(Number(port), hostname)
+      for (const [each, other] of [
+        [near, far],
+        [far, near],
+      ] as const)
+        each.on('error', () => {}).on('close', () => other.destroy())
+      near.pipe(far)
+      far.on('data', (bytes) => void setTimeout(() => near.write(bytes), 700))
+      if (connections === 1) setTimeout(() => near.destroy(), 100)
+    })
+    await new Promise<void>((resolve) => line.listen(0, '127.0.0.1', resolve))
+    t.after(() => line.close())
+    const bus = await createRedisBus({ urls: [`redis://127.0.0.1:${(line.address() as AddressInfo).port}`] })
+    t.after(() => bus.close())
+    await until(() => isSubscribing)
+    const heard: string[] = []
+    await bus.subscribe('slow words', (text) => heard.push(text))
+    await until(() => bus.isReady())
+    bus.publish('slow words', 'first')
+    await until(() => heard.includes('first'))
+  })
 })
 
 for (const [engine, urls] of Object.entries(engines))
