@@ -279,9 +279,8 @@ export class FleetAccount implements AccountState {
   ask(now: number, want: number): SlotAsk {
     if (!this.#tokens.has(now, true)) this.#void(true)
     const kept = this.#wantsCritical ? 0 : this.#kept
-    const { late, back } = this.#tokens.tell(now)
     this.#told = this.inFlight + this.#tokens.inHand
-    return { account: this.index, want, kept, busy: this.#told, late, back }
+    return { account: this.index, want, kept, busy: this.#told, ...this.#tokens.tell(now) }
   }
 
   /** True if the next question should name it. */
@@ -324,10 +323,10 @@ export class FleetAccount implements AccountState {
     this.#told = Number.NaN
   }
 
-  /** Hears that another server counts now. */
-  ended(): void {
+  /** Hears that another server counts now, or that the state is lost which counted. */
+  ended(isLost = false): void {
     this.#void()
-    this.#tokens.end()
+    this.#tokens.end(isLost)
   }
 
   /** Hears that nothing is known of this process any more, or of anything. */
@@ -339,6 +338,7 @@ export class FleetAccount implements AccountState {
     // The results closed its breaker; the verdict that said so was lost.
     if (this.isBroken && this.isUntold) this.hearVerdict(now, closedVerdict(this.index, this.#concurrency))
     this.long?.lost()
+    if (this.long !== undefined) this.ended(true)
   }
 
   // ---- reports and record

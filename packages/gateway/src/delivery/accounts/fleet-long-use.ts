@@ -6,6 +6,7 @@
 import type { Window } from '@sluice/limits'
 import type { LongUse } from '../../ports/account-slots.ts'
 import type { UseRecord } from '../../ports.ts'
+import { carriedMsMax } from './fleet-tokens.ts'
 import { useAsOf, WriteAheadUsage } from './write-ahead-usage.ts'
 
 /** Slots of this process's kind that one ring has at most, without the first: wider windows have wider slots. */
@@ -13,7 +14,8 @@ export const ringMax = 128
 
 /**
  * A token that was not used is not counted any more where it was taken back within this time after its slot, ms. Which of
- * those granted lately it was is not known: each counts by so much longer.
+ * those granted lately it was is not known, nor which of them are carried on for calls that are not written yet: each counts
+ * by both times longer. Behind a loss it counts as made at that time, so nothing is lost by it before.
  */
 const unusedMsMax = 1_000
 
@@ -88,7 +90,7 @@ export class FleetLongUse {
     const left = this.#use.uncount(newlyUnused)
     for (; this.#seen < total; this.#seen += 1) {
       this.#use.take()
-      this.#use.end(now + unusedMsMax + this.#slotMs)
+      this.#use.end(this.#lastAt(now))
     }
     this.#use.uncount(left)
     this.#covered = covered
@@ -131,10 +133,17 @@ export class FleetLongUse {
   /** Takes the use on record, read behind the first word of the shared state; calls ahead that were not made yet follow. */
   adopt(now: number, onRecord: UseRecord | undefined): void {
     this.#needsRecord = false
-    if (onRecord === undefined) return
     const left = Math.max(0, this.#covered - this.#seen)
-    const use = useAsOf(now, { ...onRecord, ahead: Math.max(0, onRecord.ahead - left) })
-    if (use !== undefined) this.#use.restore(use)
+    const ahead = Math.max(0, (onRecord?.ahead ?? 0) - left)
+    if (onRecord === undefined || useAsOf(now, { ...onRecord, ahead }) === undefined) return
+    // They may have been granted until now, and a call that is carried on is made later.
+    const granted = ahead === 0 ? [] : [[this.#lastAt(now), ahead] as const]
+    this.#use.restore({ ...onRecord, calls: [...onRecord.calls, ...granted], ahead: 0 })
+  }
+
+  /** The latest instant at which a call may be made with a token of now. */
+  #lastAt(now: number): number {
+    return now + unusedMsMax + carriedMsMax + this.#slotMs
   }
 
   /** Returns the calls to fill with: by the record as the store has it, or else as this process knows it. */

@@ -33,6 +33,12 @@ interface FleetTokensOptions {
   readonly isTold: boolean
 }
 
+/**
+ * A call that is not written so long after it got its token needs another one, ms. A mail server has as long for its greeting
+ * and the rest. The use of long windows counts on it (fleet-long-use.ts).
+ */
+export const carriedMsMax = 10_000
+
 /** Calls have different instants, so that the end of one never is that of another. */
 const apartMs = 0.001
 
@@ -231,8 +237,12 @@ export class FleetTokens {
     this.#lateAsked = this.#late
     let late = this.#late
     this.#late = 0
-    for (const call of this.#open.values()) {
+    for (const [takenAt, call] of this.#open) {
       if (call.until > now || !call.hasPlace) continue
+      if (now - takenAt > carriedMsMax) {
+        this.#losePlace(call)
+        continue
+      }
       call.isMoving = true
       late += 1
       if (call.slot !== undefined) this.#giveBack(call.slot, 1)
@@ -268,9 +278,14 @@ export class FleetTokens {
       if (call.isMoving) Object.assign(call, { isMoving: false, slot: undefined })
   }
 
-  /** Hears that another server counts now: the calls that have a token of the earlier one have no place any more. */
-  end(): void {
+  /**
+   * Hears that another server counts now: the calls that have a token of the earlier one have no place any more. The same
+   * holds where the state of long windows was lost: the new one is filled with their calls as made by then, so that none of
+   * before may be made later; and nothing is given back to it, as it never counted them.
+   */
+  end(isLost: boolean): void {
     for (const call of this.#open.values()) this.#losePlace(call)
+    if (isLost) this.#back = new Map()
   }
 
   #losePlace(call: OpenCall): void {

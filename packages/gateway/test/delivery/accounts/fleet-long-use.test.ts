@@ -111,6 +111,21 @@ describe('use of long windows in a fleet', () => {
     )
   })
 
+  it('counts a call as late as its token may be carried on, also in the record of a process that judges later', () => {
+    const { use, hear } = useOf()
+    hear(start, 8, 0)
+    const onRecord = use.record(start, true)!
+    const lastAt = start + 10_000 + 1_000 + defaultSlotMs
+    assert.deepEqual(onRecord.calls, [[lastAt, 8]])
+    const other = useOf()
+    other.use.lost()
+    other.hear(start + 50, 8, 8 + chunk, true, false)
+    other.use.adopt(start + 60, { ...onRecord, ahead: chunk })
+    assert.ok(other.use.record(start + 70, true)!.calls.every(([at]) => at >= lastAt))
+    // Behind a loss the calls that are carried on have no place any more: each was made by now.
+    assert.deepEqual(use.fill(start + 100, onRecord), [start + 100, 8 + chunk])
+  })
+
   it('takes the calls of before it joined from the record, and of those ahead the ones that were granted', () => {
     const { use, hear } = useOf()
     use.lost()

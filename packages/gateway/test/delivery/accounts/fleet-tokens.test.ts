@@ -177,17 +177,38 @@ describe('tokens of a slot', () => {
     const tokens = tokensOf(2)
     const takenAt = tokens.take(1_010)
     assert.equal(tokens.drop(), 1)
-    tokens.end()
+    tokens.end(false)
     assert.equal(tokens.renew(takenAt, 1_011), undefined)
     assert.equal(tokens.mayLeave(takenAt, 1_011), false)
     assert.deepEqual(tokens.tell(1_021), { late: 0, back: [slot, 2] })
+  })
+
+  it('permit no call behind a loss of the state that has filled it with their calls, and are not given back to it', () => {
+    const tokens = tokensOf(2)
+    const takenAt = tokens.take(1_010)
+    assert.equal(tokens.drop(), 1)
+    tokens.end(true)
+    assert.equal(tokens.mayLeave(takenAt, 1_011), false)
+    assert.deepEqual(tokens.tell(1_021), { late: 0, back: [] })
+  })
+
+  it('are carried on for ten seconds at most', () => {
+    const tokens = tokensOf(1)
+    const takenAt = tokens.take(1_010)
+    for (let at = until; at <= takenAt + 10_000; at += 20) {
+      assert.equal(tokens.tell(at).late, 1)
+      tokens.told(slot + (at - until) / 20 + 1, at + 20)
+    }
+    const last = slot + 500
+    assert.deepEqual(tokens.tell(11_020), { late: 0, back: [last, 1] })
+    assert.equal(tokens.mayLeave(takenAt, 11_021), false)
   })
 
   it('are not counted anew by an answer that came after another server', () => {
     const tokens = tokensOf(1)
     const takenAt = tokens.take(1_010)
     tokens.tell(until)
-    tokens.end()
+    tokens.end(false)
     tokens.told(slot + 1, until + 20)
     assert.equal(tokens.mayLeave(takenAt, until + 1), false)
     assert.deepEqual(tokens.tell(until + 21), { late: 0, back: [] }, 'it may have been counted, or not')
