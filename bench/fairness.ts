@@ -2,7 +2,7 @@
  * Fairness: 99 tenants at half of their share of a provider account, without and with a hundredth one that sends at a
  * hundred times its share. With the limits that ship it stands in its own line, and how long the 99 wait between
  * accepted and delivered must hardly change. Without any limits it keeps the account itself busy without a pause: then
- * the account's calls keep a distance (dispatch/pacing.ts), and tenants take turns at its places. Every round has four
+ * the account's calls keep a distance (delivery/pools/pacing.ts), and tenants take turns at its places. Every round has four
  * fresh processes, one after the other.
  *
  *     npm run bench -- fairness [--rounds 2] [--seconds 6]

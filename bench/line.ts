@@ -1,7 +1,7 @@
 /**
  * The cost of waiting behind a tenant's limit: bytes a waiting notification and microseconds a newcomer, behind some 50
- * and behind 10,000, in the line (admission/line.ts) and beside it as a reservation of its own in the limiter's
- * state, which is what the line takes the place of. 100/min for the tenant and 50/min for each module.
+ * and behind 10,000, in the throttle queue (throttle-queue.ts) and beside it as a reservation of its own in the
+ * limiter's state, which is what the queue takes the place of. 100/min for the tenant and 50/min for each module.
  *
  *     npm run bench -- line
  */

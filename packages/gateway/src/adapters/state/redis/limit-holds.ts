@@ -34,7 +34,7 @@ interface Held {
   floorIds: readonly string[]
 }
 
-/** A hold lapses 5 s after it was renewed last (limit-operations.lua); it is renewed so often, ms. */
+/** A hold lapses 5 s after it was renewed last (limit-subject.lua); it is renewed so often, ms. */
 const renewMs = 1_500
 
 export function createLimitHolds({ calls, member, onError }: LimitHoldsOptions): LimitHolds {

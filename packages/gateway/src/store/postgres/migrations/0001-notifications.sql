@@ -1,6 +1,6 @@
 -- The truth about every notification, in a form for several processes. What never changes (notification) is kept apart
 -- from what moves change (live), which is narrow and exists only until the notification has ended (outcome).
--- Instants are epoch milliseconds. Statuses are the codes of codec.ts; live has those up to 5, outcome those above.
+-- Instants are epoch milliseconds. Statuses are the codes of status-codes.ts; live has those up to 5, outcome those above.
 -- `kind` is 2 × status, + 1 for a notification in a throttle queue and for a dead letter that no pool serves.
 
 CREATE TABLE meta (name text PRIMARY KEY, value json NOT NULL);

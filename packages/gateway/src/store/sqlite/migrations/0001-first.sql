@@ -24,7 +24,7 @@ CREATE TABLE notifications (
 );
 CREATE INDEX by_tenant ON notifications (tenant, created_at);
 
--- Indexes by hash, written late: see hash-index.ts. They may name rows that are gone or another's.
+-- Indexes by hash, written late: see write-behind-index.ts. They may name rows that are gone or another's.
 CREATE TABLE recipient_rows (
   hash INTEGER NOT NULL,                      -- of tenant and recipient
   seq  INTEGER NOT NULL,
