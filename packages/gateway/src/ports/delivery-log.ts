@@ -47,8 +47,8 @@ export interface OutboxRow {
 /** Records that the log has not got yet. Each is written by the commit that changes the state, or not at all. */
 export interface Outbox {
   /**
-   * Reads the oldest rows in the order of their commits: about `limit` entries, at least one row, and the same rows again
-   * until they are removed.
+   * Reads the rows with the lowest positions: about `limit` entries, at least one row, and the same rows again until they are
+   * removed. The changes of one notification stand in their order; commits of several writers may stand in another.
    */
   read(limit: number): Promise<readonly OutboxRow[]>
   /** Removes rows by their positions. */

@@ -31,13 +31,16 @@ export interface LimitRequest {
   readonly inTurn?: boolean
   /** For `advance`, the instant that is on record, epoch ms. */
   readonly promisedAt?: number
-  /** For `fire`: nothing is counted where another notification holds it. A state in the memory of its process looks not. */
+  /** For `fire`: nothing is counted where another notification holds it. Limits in memory do not look at it. */
   readonly print?: HeldPrint
 }
 
 /** The fingerprint that a notification took when it was accepted. */
 export interface HeldPrint extends Pick<FingerprintHold, 'fingerprint' | 'windowMs'> {
-  /** Epoch ms: who holds it since an instant a window or more away is another first. */
+  /**
+   * Epoch ms. Another notification that took the fingerprint a window or more before or after this instant is no
+   * duplicate: both may leave.
+   */
   readonly acceptedAt: number
 }
 

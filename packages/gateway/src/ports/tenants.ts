@@ -213,7 +213,10 @@ export interface TenantRecords {
    * record or refused. Rejects with STORE_UNAVAILABLE, as all of these.
    */
   nextThrottleGeneration(tenant: string): Promise<number>
-  /** Reads the entries that have passed since, and those that wait in the order of acceptance, in one snapshot. */
+  /**
+   * Reads the entries that have passed since, and those that wait in the order of acceptance, page by page. No turn is
+   * written meanwhile if `nextThrottleGeneration` has returned before, and nothing is decided in its generation yet.
+   */
   entries(
     tenant: string,
     since: number,

@@ -40,7 +40,7 @@ export interface Known {
   booked: BookedInstants | undefined
   /** Ids that wait without a reservation: as many as there are on record of the subject. */
   waitlist: Set<string> | undefined
-  /** Since the hand came by. */
+  /** True if it was used since the hand of its `SubjectCache` came by last. */
   touched: boolean
   /** See `RecoveredSubject`: what is known does for `advance` of those who wait before this id, and for nothing else. */
   before: string | undefined

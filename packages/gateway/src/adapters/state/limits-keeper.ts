@@ -57,8 +57,9 @@ export interface LimitsKeeper {
 /** Between two looks, ms. */
 const lookMs = 250
 /**
- * The server has not answered for so long before a process pledges, ms: what it has allowed is over then, and a commit that
- * it has led to is on record or refused (a statement takes 2 s at most). The same holds for what the keeper has allowed.
+ * The server has not answered for so long before a process pledges, ms. The rights to send with which it has allowed calls
+ * are over by then. A commit that it has led to and that takes longer is compared with the generations of its tenant, and a
+ * notification asks the limits again before its call. The same holds for what the keeper has allowed.
  */
 const overMs = 2_500
 /** A server is back when it was reached so often in a row, one look after the other: one second. */

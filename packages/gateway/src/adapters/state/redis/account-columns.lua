@@ -1,11 +1,12 @@
 -- The accounts of one pool, called by several processes. Time is cut into slots; a token is good for one call within its
 -- slot. Where no run of slots that a window can touch holds more tokens than its maximum, no window has more calls.
--- Numbers of all accounts are columns (decision 0007): a field holds one number of each account, by its place.
+-- Numbers of all accounts are columns (decision 0007): a field holds one number of each account, by its place in `names`.
+-- Arguments and answers name an account by its index in the roster of the asking process, from 1 on.
 --
 -- KEYS[1]  the pool, a hash:
---   h        incarnation, birth and last instant by the server's clock (ms), slot, number of the last verdict, of the last results, accounts,
---            lead of the fleet's time over that clock; of each member that lead, as it has known it for some seconds, and since when;
---            the instant of the last question of a judge
+--   h        incarnation, birth and last instant by the server's clock (ms), slot, number of the last verdict, of the last
+--            results, accounts, lead of the fleet's time over that clock; of each member that lead, as it has known it for
+--            some seconds, and since when; the instant of the last question of a judge
 --   names    the accounts by place
 --   p<id>    a roster: accounts, places (absent: 1, 2, 3 …), concurrency, and of each window its length with margin, width,
 --            run, and maxima (-1: none); what is equal for all accounts is one number
@@ -16,18 +17,21 @@
 --   busy     calls under way and tokens in hand, of all members; m<id> those of one member
 --   members  of each member: its last word and its last demand, by the server's clock
 --   v        verdicts: of each account place, number, end of its block, end of its cool-down (0: closed), end and member
---            of the probe's mark, concurrency (0: no bound), learned share and the instant from which it rises, detail
+--            of the probe's mark, concurrency (0: no bound), learned share and the instant from which it rises, and the
+--            length of its cool-down in ms as a text ('' where a block is all that is known)
 --   r<n>     results that a member reported
---   total, covered, filled, unused   of accounts with long windows: tokens granted since the fill, those that the record covers,
---            1 where their use on record was read, and those of total that were taken back within a second of their slot
+--   total, covered, filled, unused   of accounts with long windows: tokens granted since the fill, those that the record
+--            covers, 1 where their use on record was read, and those of total that were taken back within a second of
+--            their slot
 --
--- ARGV[7]  JSON: d width of a slot, m member, k how long a silent member's calls count, o roster id, O roster or nil, n birth that this member knows,
---          v, s number of the last verdict and of the last results that this member knows, r results or nil, f 1 for uses,
---          u verdicts of the judge {place, openUntil, concurrency, share, since, detail}, z those that a process remembers of
---          a state that was lost, t those that no judge has told, j 1 if the member is a judge, b blocks {place, until},
---          w how long nothing is granted after a birth at least, p how long a probe is waited for, ms,
---          x places of probes that were not made, y of those under way, c {place, covered}, F fills {place, instant, count, …},
---          q of each account: place, want, calls under way and tokens in hand; e of those in q that have more to tell: number
+-- ARGV[7]  JSON: d width of a slot, m member, k how long a silent member's calls count, o roster id, O roster or nil,
+--          n birth that this member knows, v, s number of the last verdict and of the last results that it knows,
+--          r results or nil, f 1 for uses, u verdicts of the judge {index, openUntil, concurrency, share, since, cool-down},
+--          z those that a process remembers of a state that was lost, t those that no judge has told,
+--          j 1 if the member is a judge, b blocks {index, until}, w how long nothing is granted after a birth at least,
+--          p how long a probe is waited for, ms, x accounts whose probes were not made, y those whose probes are under way,
+--          c {index, covered}, F fills {index, instant, count, …},
+--          q of each account: index, want, calls under way and tokens in hand; e of those in q that have more to tell: number
 --          in q, share of the places that are kept, calls to count in this slot, tokens to take back {slot, count, …} or 0
 -- returns  '?' where the roster is to be given; else JSON: slot, server's clock, birth, verdict and result numbers, V verdicts,
 --          R results, U uses, T long windows; and of each account of q: 262,144 times busy, and 16 times its tokens, and 8 for a

@@ -170,7 +170,8 @@ local function usable(most, share, kept)
   return max(1, places_ - max(1, floor(places_ * kept)))
 end
 
--- Tokens that may be granted; behind them why there are no more: 1 not now, 2 windows, 3 calls under way, 4 the record.
+-- Tokens that may be granted; behind them why there are no more: 1 not now, 2 windows, 3 calls under way, 4 the record. An
+-- answer may say 5 besides: this member got its share of what is left, for others ask, too.
 local sumsOf, taken, busyOf, ownOf = {}, whole('taken'), whole('busy'), whole(own)
 -- Most accounts have short windows only, and no verdict.
 local hasLong, warmAt = false, given.w

@@ -20,10 +20,11 @@
 -- A subject is known only while both its value and the mark in `about` are there: a loss of either is a loss of both.
 local about, waiting, prints = KEYS[2], KEYS[3], KEYS[4]
 local mark, token = incarnation .. ' ' .. ARGV[7], ARGV[8]
--- A fill is given up after so long; a hold, after its process was last heard of; a mark is forgotten. Those that wait
--- less than `nearMs` leave no place to others. ms
--- A value is kept so long at least: one that has gone is filled from the record again. From so many bytes on it is a hash.
+-- A value is kept for `keptMs` at least: one that has gone is filled from the record again. From `longMin` bytes on it is a
+-- hash.
 local keptMs, longMin = '3600000', '8192'
+-- A claim to fill lapses after `fillMs`, a hold `holdMs` after its process was last heard of, a mark after `markMs`. A
+-- notification that waits less than `nearMs` leaves no place to others. ms
 local fillMs, holdMs, markMs, nearMs = 2000, 5000, 86400000, 1000
 -- A subject with more fields than that is not planned again: reading it would hold the server up.
 local plannedMax = 5000

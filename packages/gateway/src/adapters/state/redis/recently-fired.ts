@@ -20,7 +20,7 @@ export interface RecentlyFired {
   within(subject: Subject, facts: RecoveredSubject): RecoveredSubject
 }
 
-/** So long at least, and up to twice as long; an answer permits its call for 20 ms (fired-in-time.ts). */
+/** So long at least, and up to twice as long, ms; an answer permits its call for 100 ms at most (fired-in-time.ts). */
 const keptMs = 1_000
 /** So many are kept at least, and up to twice as many: more than a process fires in a second. */
 const keptMin = 50_000

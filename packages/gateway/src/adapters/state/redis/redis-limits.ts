@@ -36,8 +36,8 @@ export interface RedisLimitsOptions {
   /** Every window is kept this much longer, for what happens on the way to the provider, ms. */
   readonly marginMs: number
   /**
-   * Reads a subject from the record. What any process has the right to send counts as sent now, under its own id: a send
-   * that was fired is on record before it is fired, so none is missed.
+   * Reads a subject from the record. What another process has the right to send counts as sent now, under its own id: the
+   * right is on record before the limits are asked, so no send is missed. `recentlyFired` adds the sends of this process.
    */
   readonly recover: (subject: Subject) => RecoveredSubject | Promise<RecoveredSubject>
   /**

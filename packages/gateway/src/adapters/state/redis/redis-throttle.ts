@@ -27,8 +27,8 @@ export interface ThrottleRecord {
    */
   nextThrottleGeneration(tenant: string): Promise<number>
   /**
-   * Reads the entries that have passed since, and those that wait in the order of acceptance, in one snapshot: an entry
-   * whose turn is written meanwhile stands in one of the two.
+   * Reads the entries that have passed since, and those that wait in the order of acceptance, page by page. No turn is
+   * written meanwhile: changes of earlier generations are on record or refused before.
    */
   entries(tenant: string, since: number): Promise<ThrottleEntries>
   /** Names the tenants that have waiting entries. */

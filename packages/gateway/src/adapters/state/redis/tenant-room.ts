@@ -36,7 +36,10 @@ export interface Tenant {
   /** The requests of the question that is under way. */
   asked: readonly RoomRequest[]
   isAsking: boolean
-  /** True behind an answer: from then on the room is filled anew with what a process has not told when that is found dead. */
+  /**
+   * True behind the first answer: the room names this process from then on, so that its use is read from the record where
+   * it is found dead. The first question has a room that does not name it filled anew.
+   */
   isMet: boolean
   /** True if the others do not know what this process uses. */
   hasChanged: boolean
@@ -50,7 +53,7 @@ export interface Tenant {
 
 export const nothing: Occupancy = { queue: 0, waiting: 0, bytes: 0 }
 const noBounds: TenantBounds = { queueMax: 0, waitingMax: 0, bytesMax: 0 }
-/** Places that were taken ahead are kept so long, ms; a tenth of a second is a few percent of what a bound needs to fill. */
+/** Places that were taken ahead are kept so long, ms. Nobody else can use them meanwhile, so the time is short. */
 const aheadMs = 100
 const aheadMax = 32
 /** The part of a bound that one process may have ahead. */
