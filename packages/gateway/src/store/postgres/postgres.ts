@@ -145,7 +145,7 @@ function storeOf(opened: Opened): Store {
     claimedUntil: () => claimedUntil,
     onFenced: opened.onFenced,
   })
-  const refused = new RefusedCommits(clock)
+  const refusedCommits = new RefusedCommits(clock)
   const read = readRowsFor(member)
   const lists = createLists(db, member, read)
 
@@ -210,10 +210,10 @@ function storeOf(opened: Opened): Store {
       checkPaths(change)
       try {
         const result = await writer.commit(change)
-        refused.noteCommitted(change)
+        refusedCommits.noteCommitted(change)
         return result
       } catch (error) {
-        refused.noteFailed(error)
+        refusedCommits.noteFailed(error)
         throw error
       }
     },
@@ -347,7 +347,7 @@ function storeOf(opened: Opened): Store {
         ),
       )
     },
-    ping: createPing({ refused, writer, member, address }),
+    ping: createPing({ refused: refusedCommits, writer, member, address }),
     prune: (before) => prune({ writer, member }, before),
 
     async close(isSettled = true) {
