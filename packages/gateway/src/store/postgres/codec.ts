@@ -377,7 +377,7 @@ export function encodeGroup(changes: readonly EncodedChange[]): EncodedGroup {
   return { json, texts: lines.join('\n') }
 }
 
-/** A notification without the person and the content: only what limits select and count by, and the counts. */
+/** A notification without the recipient and the content: only what limits select and count by, and the counts. */
 export function anonymousOf(row: WholeRow, pseudonym: string) {
   const { content: _content, data: _data, shared: _shared, bytes: _bytes, ...body } = row.body
   const timeline = row.state.timeline.map(({ detail: _, ...event }: TimelineEvent) => event)

@@ -1,24 +1,30 @@
 /**
- * Counts what was delivered, from the ends on record. A week may have millions of them, and one statement over all would end
- * in its time-out each time: they are read in slices of the instants at which they ended, the oldest first. A notification
- * ends at an instant shortly before it is committed, and so behind a slice that ends now: the newest ends, a slice at
- * least, are left to the last statement.
+ * Counts deliveries from the outcomes on record. A week may have millions of them, and one statement over all would run into
+ * its time-out each time: they are read in slices by the instant of the outcome, the oldest first. An outcome is committed
+ * shortly after its instant, so a slice that reached up to now could miss some: the newest outcomes, a slice at least, are
+ * left to the last statement.
  */
 import type { DeliveredCount, DeliveredQuery } from '../../ports/traffic.ts'
 import { statusCodes } from '../status-codes.ts'
 import type { Db } from './connection.ts'
 
-/** Ends that one statement counts, the last one twice as many: some 0.2 s of the server, more where they are not in its memory. */
+/**
+ * Outcomes that one statement counts, the last one up to twice as many: some 0.2 s of the server, more where they are not in
+ * its memory.
+ */
 const sliceMax = 50_000
 
-/** A notification that left since an instant has ended since then too, and that column has an index. */
+/**
+ * Counts by `fired_at`, and selects by `at` besides, which has an index: a notification that left since an instant has ended
+ * since then, too.
+ */
 export const deliveredRows = `SELECT n.tenant, n.category, (o.fired_at / $2::bigint)::bigint AS bucket, count(*)::bigint AS count
   FROM outcome o JOIN notification n ON n.id = o.id
   WHERE o.status = ${statusCodes.delivered} AND o.fired_at >= $3 AND o.fired_at < $4 AND o.at >= $5 AND o.at < $6
     AND n.category = ANY ($1)
   GROUP BY 1, 2, 3`
 
-/** The values of `deliveredRows` for what ended from one instant to another. */
+/** The values of `deliveredRows` for outcomes from one instant to another, the latter exclusive. */
 export const deliveredValues = (
   { from, to, bucketMs, categories }: DeliveredQuery,
   since: number,
@@ -27,11 +33,11 @@ export const deliveredValues = (
 
 interface Counted {
   readonly delivered: readonly DeliveredCount[]
-  /** All that ended before this instant is counted. */
+  /** All outcomes before this instant are counted, epoch ms. */
   readonly until: number
 }
 
-/** The instant of the end that has so many before it since an instant. */
+/** Returns the instant of the outcome that has `count` others before it from `since` on; undefined where there are fewer. */
 async function endBehind(db: Db, since: number, count: number): Promise<number | undefined> {
   const text = 'SELECT at FROM outcome WHERE at >= $1 ORDER BY at OFFSET $2 LIMIT 1'
   const [end] = await db.query<{ at: number }>(text, [since, count])

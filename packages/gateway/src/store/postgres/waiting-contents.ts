@@ -26,7 +26,7 @@ const contentsOf = `SELECT c.* FROM unnest($1::text[]) k(key)
   CROSS JOIN LATERAL (SELECT id, tenant, bytes FROM content WHERE id = k.key OFFSET 0) c`
 
 export function createWaitingContents(db: Db): Pick<Store, 'waitingContents'> {
-  /** Counts those behind a content, of each all or none; there are none behind the last one. */
+  /** Counts what waits for the contents behind an id, for each of them all that waits; an empty page is the last one. */
   async function pageBehind(after: string): Promise<readonly Counted[]> {
     const page = await db.query<Counted>(countPage, [after, pageMax])
     const isFull = page.reduce((sum, { rows }) => sum + rows, 0) === pageMax

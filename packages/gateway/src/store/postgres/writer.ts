@@ -82,6 +82,7 @@ interface WaitingChange extends Waiting<CommitResult> {
   readonly bytes: number
 }
 
+/** Calls that may share a group; `task` runs by itself behind them and ends the stretch. */
 interface Stretch {
   readonly changes: WaitingChange[]
   readonly rights: WaitingRights[]

@@ -1,4 +1,4 @@
-/** Who keeps the limits while their server answers no process, on record in PostgreSQL (migrations/0006-limits.sql). */
+/** Records in PostgreSQL which process keeps the limits while their server answers none (migrations/0006-limits.sql). */
 import type { Keeping, StandIn } from '../../../ports/limiter.ts'
 import type { Db } from '../connection.ts'
 

@@ -43,8 +43,8 @@ const rolesForBeats = 4
 /** A pause of this process for so many beats begins the counting anew: the others may have been stopped with it. */
 const pauseBeats = 3
 /**
- * Others are judged in one look for so many beats, and the one that is judged then. A row that another transaction has locked
- * is waited for as long as a beat (`lockMs`).
+ * A look begins to judge another member for so many beats only; the rest comes with the next look. One judgement waits up to
+ * a beat for a row that another transaction has locked (`lockMs`).
  */
 const judgingBeats = 0.5
 
@@ -204,7 +204,7 @@ export async function openMembers(options: MembersOptions): Promise<Members> {
       isOpen = false
       clearTimeout(timer)
       await looking
-      // The others would hold its roles free only when they found it silent.
+      // Its roles are free at once. Without a word the others would wait until they found it silent.
       if (wasOpen) await connection?.leave(member).catch(() => {})
       await connection?.close()
     },

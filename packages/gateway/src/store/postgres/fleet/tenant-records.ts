@@ -46,7 +46,10 @@ const entriesOf = `SELECT n.id, n.seq, n.body->>'module' AS module, n.body->>'pr
   WHERE n.body->'actors' IS NULL`
 
 export function createTenantRecords(db: Db): TenantRecords {
-  /** The names of all that may count or wait, of which each moves on from one statement to the next ones at most. */
+  /**
+   * The ids of all that may count or wait, each once. One that moves on between two statements is found by the later: they
+   * read those that wait, those that had their turn, and those that were accepted, in this order.
+   */
   async function namesOf(tenant: string, since: number): Promise<readonly string[]> {
     // As many as the tenant's bounds let wait.
     const waiting = await db.query<{ id: string }>('SELECT id FROM live WHERE tenant = $1 AND kind = 3', [

@@ -25,10 +25,10 @@ CREATE INDEX notification_recipient ON notification (tenant, recipient, created_
 CREATE INDEX notification_job ON notification (job) WHERE job IS NOT NULL;
 CREATE INDEX notification_shared ON notification (shared) WHERE shared IS NOT NULL;
 
--- `owner`: the member that holds it in memory; null: free to be claimed; -1: a digest collects it; 0 is left to a broker.
--- `begun_at`: the owner has the right to send it, and may have called the provider. It stands in no index, so that
--- giving a right is a HOT update where the page has room for it, and else an entry in each index. A group gives rights to
--- all rows of a page at once: there is room for a second version of each.
+-- `owner`: the member that holds it in memory; null: free to be claimed; -1: a digest collects it; 0: it is left to a broker.
+-- `begun_at`: the instant since which the owner has the right to send it, and may have called the provider. It stands in no
+-- index, so that giving a right is a HOT update where the page has room for it, and else an entry in each index. A group
+-- gives rights to all rows of a page at once, so the fillfactor leaves room for a second version of each.
 -- `waits` is the part of the backlog's cell that has no column (backlog-cell.ts): every look at those that wait asks for it
 -- and for `policy`, and of a million rows no JSON is read.
 -- `writer`: the member whose change wrote this version. Two members may make the same change within a millisecond: where
@@ -108,8 +108,8 @@ CREATE VIEW whole AS
       ELSE o.state END AS state
   FROM notification n LEFT JOIN live l ON l.id = n.id LEFT JOIN outcome o ON o.id = n.id;
 
--- Each member writes only its own rows: sums over the members are exact, and no row is contended. Folded where a member
--- has gone.
+-- Each member writes only its own rows: sums over the members are exact, and no row is contended. The rows of a member that
+-- has gone are added to those of the member 0. Kind 100 counts what jobs have yet to accept.
 CREATE TABLE tally (
   tenant text COLLATE "C",
   member bigint,

@@ -1,5 +1,5 @@
--- Who holds a notification that waits: claims of what is due, rights to send, and what is left to a broker. The settings of
--- the functions are those of the write.
+-- Who holds a notification that waits: claims of what is due, rights to send, and what is left to a broker. 0004-commit.sql
+-- explains the settings of the functions.
 
 -- Claims free rows that are due, earliest first. Where one tenant would take more than half of a full page, or tenants
 -- are passed over, each tenant gets the same share, beginning behind the tenant `after`. Rows of the channels `passed` stay
@@ -134,8 +134,7 @@ BEGIN
 END $$;
 
 -- Leaves rows that this member holds, or that are free (begin gives it the right for both), to the broker, in the versions
--- asked for. It commits asynchronously: what a crash loses is
--- still of its member, which finds it by its own sweep.
+-- asked for. It commits asynchronously: what a crash loses is still held by its member, which finds it by its own sweep.
 CREATE FUNCTION leave_to_broker(my bigint, my_epoch int, asked json) RETURNS void LANGUAGE plpgsql
 SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$

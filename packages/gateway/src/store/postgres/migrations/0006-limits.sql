@@ -38,7 +38,9 @@ BEGIN
 END $$;
 
 -- The newest life of each server. A number is never used twice. The keys that count the limits stand in one place: the
--- database of one Redis, or one cluster, under one prefix. The keyspace is the database and the prefix.
+-- database of one Redis, or one cluster, under one prefix. The keyspace is the database and the prefix. In place of a run id
+-- stands 'left' where the name may lead elsewhere by now, 'kept' while a member keeps the limits (its id is the replication
+-- id), and 'renumbered' where the record is older than the values of the server: none of them is the id of a life.
 CREATE TABLE limiter_server (
   node           text COLLATE "C" PRIMARY KEY,
   run_id         text NOT NULL,
