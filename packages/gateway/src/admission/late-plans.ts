@@ -75,7 +75,7 @@ export function createLatePlans(options: LatePlansOptions): PlanLate {
   const { store, ledger, policy, recipients, forbiddenHours, clock, marginMs, onMoved, onError } = options
   const { plannedMax = 500 } = options
   const heldInstantOf = createHeldInstants(forbiddenHours)
-  /** The monotonic instants before which subjects are not planned again, ms. */
+  /** The instants of `clock.now` before which subjects are not planned again, by their keys. */
   const notAgainUntil = new Map<string, number>()
 
   async function waitingOf({ tenant }: Subject, id: string): Promise<Waiting | undefined> {

@@ -56,9 +56,9 @@ export interface MovingUp {
    */
   recorded(id: string): void
   /**
-   * In the background: everybody who was promised an instant under another policy, the record through. After a kill, or
-   * a stop that cut this short, everybody, and what their people had asked for is brought to them: a place that became
-   * free may not have been given to anybody. Whoever is asked for before has moved up before that.
+   * Walks the record in the background and lets those move up who were promised an instant under another policy; behind a
+   * kill, or a stop that cut this short, everybody, for a place that became free may not have been given to anybody. Saved
+   * preferences are applied by `review` before that. A subject in which a place becomes free meanwhile does not wait for it.
    */
   start(review: Review): void
   /** Another policy is in force, or a process was killed: walks as at a start, but for a `death` that others outlived. */

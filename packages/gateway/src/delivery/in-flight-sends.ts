@@ -5,9 +5,9 @@
  * with it: one for the same recipient, or of the same author where a limit counts by it. So no window is exceeded,
  * however long calls are delayed and however many are written at once. Where other processes use the same limits, it is
  * counted before it is written, so that a kill leaves no count that is too early (late-count.ts), and a call
- * that was not counted for a while is not written any more: this process was stopped, or the limits were away. Of a short
- * window that is three quarters, and a call is counted anew each third of that: where the limits hear of a call within the last
- * quarter, they hear in time of its writing, too, and where they do not it is not written.
+ * that was not counted for 250 ms is not written any more: this process was stopped, or the limits were away. Under a
+ * window shorter than a third of a second that time is three quarters of the window, and the call is counted anew each
+ * third of that time, a quarter of the window.
  */
 
 import type { Notification, Recipient } from '../model.ts'

@@ -21,8 +21,8 @@ interface LateCall {
 }
 
 /**
- * A call that counts so much earlier than it is written, or less, is written: every window is kept 20 ms longer. The rest
- * of that is for the way, ms.
+ * A call is written up to so long after the instant at which it counts, ms: every window is kept 20 ms longer, and the rest
+ * of those is for the way to the provider.
  */
 export const earlyMsMax = 15
 

@@ -27,7 +27,7 @@ export interface DuePollerOptions {
 const pageMax = 500
 /** Delay before reading again after the store failed or while memory is full, ms. */
 export const retryMs = 500
-/** The store is polled this often even if nothing is known to be due. */
+/** The store is polled this often even if nothing is known to be due, ms. */
 const recheckMs = 60_000
 
 export class DuePoller {

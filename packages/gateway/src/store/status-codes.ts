@@ -51,8 +51,8 @@ function isThrottled(notification: Pick<Notification, 'decision'>): boolean {
 }
 
 /**
- * The value of the column `platform`: for a dead letter whether no pool serves its channel, for all others whether a
- * tenant's or module's limit made it wait.
+ * Computes the column `platform` of SQLite, and the 1 that `kind` of PostgreSQL has besides: for a dead letter true if no pool
+ * serves its channel, for all others true if a limit of its tenant or module made it wait.
  */
 export function throttledFlag(notification: Pick<Notification, 'decision' | 'status' | 'timeline'>): boolean {
   return notification.status === 'dead' ? isUnserved(notification) : isThrottled(notification)

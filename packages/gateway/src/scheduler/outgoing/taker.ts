@@ -33,7 +33,7 @@ interface ChannelMessages {
   taken: number
 }
 
-/** Taken notifications of a messages that have not left; more where the tenant's messages would be stuck behind them. */
+/** Taken notifications of one tenant and channel that have not left; more where its messages would be stuck behind them. */
 const channelMax = 1_000
 /** Taken notifications that have not left, of all channels. */
 const takenMax = 20_000
