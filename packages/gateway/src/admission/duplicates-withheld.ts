@@ -17,7 +17,7 @@ export interface DuplicatesWithheldOptions {
   readonly clock: Pick<Clock, 'now'>
 }
 
-/** Until it is known whether the other one leaves, this one is fired again after so long, ms. */
+/** Delay before a notification is fired again, ms, while nobody knows yet if the other one leaves. */
 const againMs = 200
 
 export function duplicatesWithheld(

@@ -47,7 +47,7 @@ export function createMoveUpTurn(longestWindowMs: number, from?: string): MoveUp
   let isWhole = true
   /** The latest instant that an evaluated notification keeps. Where the first ids are left out it is not known. */
   let latest = from === undefined ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY
-  /** To be evaluated again: ids up to the one, and from the other on. */
+  /** Ids up to `upTo`, and from `since` on, are evaluated again. */
   let upTo: string | undefined
   let since: string | undefined = from ?? ''
 

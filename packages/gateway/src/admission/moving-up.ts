@@ -82,7 +82,7 @@ const [noInstant, anyInstant] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFIN
  * Where more wait for one subject, newcomers are booked behind all of them after that, and close up when the pass is over.
  */
 const pausedMax = 2 * sliceMax
-/** Until a subject is settled again behind the first failure, ms. */
+/** Delay before a subject is settled again behind the first failure, ms. */
 const againMs = 1_000
 
 export function createMovingUp(options: MovingUpOptions): MovingUp {

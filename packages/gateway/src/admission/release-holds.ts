@@ -66,17 +66,20 @@ type OnReleased = (ended: readonly Notification[]) => Promise<void>
 const retryMs = 1_000
 /** Notifications whose holds are retried at once. Those of any more are over when their instants have passed. */
 const retriesMax = 10_000
-/** Behind the end of a process, ms: whoever released for all may have gone itself, and another one does from its next beat on. */
+/**
+ * Time behind the end of a process, and between two looks at the role `releases`, ms: the process that held it may be the
+ * one that has gone, and another one gets it with its next beat.
+ */
 const goneMs = 5_000
 /** Fingerprints that are released later: those of the tries under way when the server went away, and some more. */
 const printsMax = 1_000
-/** Looks at the role, so long apart, after which another one has released what was left. */
+/** The looks at the role after which another process has released what was left. */
 const looksMax = 4
 /** Notifications that ended so long before are released once more, ms: a server of the limits may have been away for that time. */
 const backMs = 10 * 60_000
-/** So many of these at most, and so many at once. */
+/** The most of these that are released, and how many are at once. */
 const [endedMax, togetherMax] = [2_000, 50]
-/** So many of the last processes that have gone are known. */
+/** The most processes that have gone, the last ones, that are remembered. */
 const goneMax = 64
 
 export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {

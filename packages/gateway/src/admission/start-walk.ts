@@ -49,7 +49,7 @@ const scanMax = 500
 /** Subjects that are settled together, and the pause after them, in which others have the store: ms. */
 const subjectsAtOnce = 50
 const restMs = 5
-/** Until the record is asked again that could not be read, ms. */
+/** Delay before the record is asked again where it could not be read, ms. */
 const againMs = 1_000
 /** A recipient with many who wait is met again and again: so many of those met are known. */
 const metMax = 20_000

@@ -27,7 +27,7 @@ export interface Unrecorded {
 
 /** Ids that are remembered: more than a process has commits under way at once. One whose commit was refused is the oldest. */
 const unrecordedMax = 10_000
-/** Until a subject is settled again, ms; four times as long each time. A commit under way is over behind the last. */
+/** Delay before a subject is settled again, ms, four times as long each time. A commit under way is over behind the last. */
 const [againMs, triesMax] = [250, 3]
 
 export function createUnrecorded({ settleFrom, rest, isStopped, onError }: UnrecordedOptions): Unrecorded {

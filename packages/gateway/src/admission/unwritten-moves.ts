@@ -41,7 +41,7 @@ const notedMax = 10_000
 const [scanMax, sliceMax, restMs] = [500, 50, 5]
 /** A subject in which many wait is met again and again: so many of those that were settled are known. */
 const settledMax = 20_000
-/** Until the record is asked again that could not be read, ms. */
+/** Delay before the record is asked again where it could not be read, ms. */
 const againMs = 1_000
 
 export function createUnwrittenMoves(options: UnwrittenMovesOptions): UnwrittenMoves {

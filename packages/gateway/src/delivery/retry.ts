@@ -56,7 +56,7 @@ interface Failed {
  * Failed accounts remembered. Beyond it, the oldest entry is dropped, and that retry may meet the same account again.
  */
 const rememberedMax = 10_000
-/** So long a retry waits for another account to have a place, and no shorter than the failed one has asked for, ms. */
+/** A retry waits so long for a place of another account, ms, and at least as long as the failed account has asked for. */
 const waitMsMax = 1_000
 /** It looks again soon at first, while a token of the other one that it has asked for is good, and ever more rarely, ms. */
 const lookAgainMs = { first: 10, last: 200 }

@@ -53,7 +53,7 @@ interface WaitingRequest {
   readonly reject: (error: unknown) => void
 }
 
-/** So many requests of a tenant go in one question to the other processes. */
+/** The most requests of a tenant in one question to the other processes. */
 const togetherMax = 64
 
 const what: Readonly<Record<RequestKind, string>> = {

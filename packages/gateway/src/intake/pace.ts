@@ -42,11 +42,11 @@ export interface IntakePaceOptions {
 }
 
 const aheadSeconds = 2
-/** So many may wait for each channel, however slow its accounts are. */
+/** The bound of what waits for a channel, with what is in progress for it, is no lower, however slow its accounts are. */
 const leastMax = 1_000
-/** So many while load shedding bounds its accounts: a breaker needs a call to find them well. */
+/** The same while load shedding bounds its accounts: a breaker needs a call to find them well. */
 const leastReduced = 25
-/** So many at most, also where no rate is written. */
+/** That bound is no higher, also where the accounts have no rate. */
 const mostMax = 10_000
 /** A rate is read so often, ms: it follows from the state of each account. */
 const rateMs = 100

@@ -45,11 +45,11 @@ export interface DeliveryLogWriter {
 
 /** Entries of one write. Cassandra took 1,000 in some 0.1 s. */
 const pageEntries = 1_000
-/** Between two looks at an outbox that was empty: changes that are made meanwhile share one write. */
+/** Time between two looks at an outbox that was empty, ms: changes that are made meanwhile share one write. */
 const idleMs = 1_000
-/** Between two tries while the log is away. */
+/** Time between two tries while the log is away, ms. */
 const retryMs = 1_000
-/** Between two counts of the outbox. */
+/** Time between two counts of the outbox, ms. */
 const countEveryMs = 1_000
 const tellLossEveryMs = 60_000
 /** Entries that are given up in one transaction. */

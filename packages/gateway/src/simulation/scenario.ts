@@ -33,7 +33,7 @@ const oneOf = <T extends string>(values: readonly T[]) =>
     { expects: `one of ${values.join(', ')}` },
   )
 
-/** So many accounts a range names at most. */
+/** The most accounts that a range names. */
 const rangeMax = 10_000
 
 const trafficSchema = Type.Object(

@@ -22,7 +22,7 @@ interface Entries {
   content: SharedContent
   recipient: Recipient
   digest: Digest
-  /** With its remaining work as long as it runs. */
+  /** A job has `work`, what it has yet to accept, as long as it runs. */
   job: { readonly job: Job; readonly work?: JobWork }
   answer: StoredAnswer
   account: AccountRecord

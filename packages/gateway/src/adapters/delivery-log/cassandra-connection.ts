@@ -22,7 +22,7 @@ export interface CassandraAddress {
 const connectMs = 5_000
 /** An answer that takes longer is given up, and what it was about is written again. */
 const readMs = 5_000
-/** Between two tries to reach a node again: the driver's own delay grows to ten minutes. */
+/** Time between two tries to reach a node again, ms: the driver's own delay grows to ten minutes. */
 const reconnectMs = 1_000
 /** Replicas of a keyspace that is made here, where there are as many nodes. */
 const replicasMax = 3

@@ -7,7 +7,7 @@ import type { SlotGrant } from '../../ports/account-slots.ts'
 
 /** The most slots from one question to the next. */
 const slotsMax = 5
-/** So long after the first answer without a token one slot more is left out, and again after as long, ms. */
+/** While answers bring no token, one slot more is left out between two questions each time that so much has passed, ms. */
 const stepMs = 1_000
 
 export class AskPause {

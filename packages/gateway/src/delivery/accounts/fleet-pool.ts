@@ -46,9 +46,12 @@ export interface FleetPoolOptions {
 const judgeMs = 50
 const idleMs = 250
 const restMs = 1_000
-/** So long after the last news of a pool more are expected, ms. */
+/** While the last news of a pool is no older than this, more is expected, ms. */
 const livelyMs = 500
-/** Longer than a process that has calls under way, or knows of a block, says nothing: after a birth all is known by then, ms. */
+/**
+ * Time behind the birth of a state in which nothing is granted, ms: every process that has calls under way, or knows of a
+ * block, has asked in it, for it asks every `idleMs`.
+ */
 const coldMs = 2 * idleMs + 100
 /** After a question without an answer nothing is asked for so long, ms. */
 const pauseMs = 50

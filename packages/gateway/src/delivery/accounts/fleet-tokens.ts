@@ -62,7 +62,7 @@ export class FleetTokens {
   /** Calls that a question under way counts in the present slot, where they have no place any more. */
   #backWhenTold = 0
   readonly #slackMs: number
-  /** So many slots later a call of before is still in every window that the slot closes. */
+  /** The slots of the shortest window: a call that was counted no more slots ago than these is still in every window. */
   readonly #keptSlots: number
   /** A call that was not counted for so long is not written any more, ms. */
   readonly #uncountedMs: number

@@ -113,10 +113,10 @@ export async function connect(address: PostgresAddress): Promise<Connection> {
   let isOpen = true
   const end = (): void => {
     isOpen = false
-    // Without a word to the server, which may not hear it.
+    // The socket is closed without a word to the server, which may not hear it.
     ;(client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy()
   }
-  // Also where the server has said what makes no sense, and would keep the locks of the session.
+  // The server may have said what makes no sense, and would keep the locks of the session.
   client.on('error', end)
   client.on('end', () => {
     isOpen = false

@@ -20,9 +20,9 @@ export interface RecentlyFired {
   within(subject: Subject, facts: RecoveredSubject): RecoveredSubject
 }
 
-/** So long at least, and up to twice as long, ms; an answer permits its call for 100 ms at most (fired-in-time.ts). */
+/** A firing is kept so long at least, and up to twice as long, ms; it permits its call for 100 ms at most (fired-in-time.ts). */
 const keptMs = 1_000
-/** So many are kept at least, and up to twice as many: more than a process fires in a second. */
+/** The firings that are kept at least, up to twice as many: more than a process fires in a second. */
 const keptMin = 50_000
 
 export function createRecentlyFired(clock: Pick<Clock, 'now' | 'at'>): RecentlyFired {

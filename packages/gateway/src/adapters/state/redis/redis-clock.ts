@@ -23,7 +23,7 @@ const readingsMax = 25
 /** Both clocks may drift so far until they are compared again, ms. */
 const driftMs = 10
 
-/** So far the clock of the server may be from what was read, ms. */
+/** Returns the most by which the clock of the server may be off from the reading, ms. */
 export const slackOf = ({ errorMs }: ClockReading): number => driftMs + errorMs
 
 /** Reads the clock of a server: `askTime` sends it TIME. */

@@ -69,9 +69,9 @@ const bounds = ['queue', 'waiting', 'bytes'] as const
 const tellMs = 1_000
 /** The name under which the record counts for all processes that have gone. */
 const goneMember = '0'
-/** So many of the last processes that have gone are looked for in the room of each tenant. */
+/** The most processes that have gone, the last ones, that are looked for in the room of each tenant. */
 const goneMax = 16
-/** So many requests go in one question. */
+/** The most requests in one question. */
 const togetherMax = 256
 
 export function createRedisRoom(options: RedisRoomOptions): RedisRoom {

@@ -83,7 +83,7 @@ const rediscoverMs = 50
  * a master that another process has met is waited for at most.
  */
 const deposedMs = 30_000
-/** So many keys are looked at for one of a node, whose part of the slots may be small. */
+/** The most keys that are tried for one that a node holds, whose part of the slots may be small. */
 const namesMax = 200
 /** A question whose slot no node has, or that is on its way to another one, looks again for one so often, ms. */
 const pauseMs = 5

@@ -54,9 +54,9 @@ export interface RedisThrottleOptions {
 
 /** The script says `never` so. */
 const never = 2 ** 48 - 1
-/** So many tenants are asked for their next promotion at once, at the start and behind the end of a process. */
+/** The tenants that are asked for their next promotion at once, at the start and behind the end of a process. */
 const tenantsTogether = 64
-/** So many of the last processes that have gone are known. */
+/** The most processes that have gone, the last ones, that are remembered. */
 const goneMax = 64
 /** Between two questions for entries to promote whose answer is missing, ms. */
 const promoteAgainMs = 1_000

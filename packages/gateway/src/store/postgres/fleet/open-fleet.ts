@@ -41,7 +41,7 @@ export interface PostgresFleetOptions {
 }
 
 export interface PostgresFleet {
-  /** To be closed behind `members`; closes the rest with it. */
+  /** The owner closes it behind `members`; it closes all other connections of the fleet with it. */
   readonly store: Store
   readonly members: Members
   readonly registrations: NewestRegistrations

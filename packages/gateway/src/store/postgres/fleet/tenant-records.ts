@@ -51,7 +51,7 @@ export function createTenantRecords(db: Db): TenantRecords {
    * read those that wait, those that had their turn, and those that were accepted, in this order.
    */
   async function namesOf(tenant: string, since: number): Promise<readonly string[]> {
-    // As many as the tenant's bounds let wait.
+    // The bounds of the tenant limit how many there are.
     const waiting = await db.query<{ id: string }>('SELECT id FROM live WHERE tenant = $1 AND kind = 3', [
       tenant,
     ])

@@ -348,7 +348,7 @@ CREATE FUNCTION keep_log(log json, found conflict[]) RETURNS void LANGUAGE sql A
     WHERE c <> ALL (SELECT f.c FROM unnest(found) f) HAVING count(*) > 0
 $$;
 
--- As commit_group, and keeps the changes of state of what was applied.
+-- Does what commit_group does, and keeps the changes of state of what was applied.
 CREATE FUNCTION commit_logged(my bigint, my_epoch int, claimed bigint, g json, texts text) RETURNS conflict[] LANGUAGE plpgsql
 SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE p record; found conflict[];
@@ -361,7 +361,7 @@ BEGIN
   RETURN found;
 END $$;
 
--- As commit_logged, and counts what was delivered by what was applied.
+-- Does what commit_logged does, and counts what was delivered by what was applied.
 CREATE FUNCTION commit_and_count(my bigint, my_epoch int, claimed bigint, g json, texts text) RETURNS conflict[] LANGUAGE plpgsql
 SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE p record; found conflict[];
