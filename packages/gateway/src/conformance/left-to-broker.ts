@@ -96,6 +96,18 @@ export function exerciseLeftToBroker(name: string, open: () => Promise<LeavingRe
       assert.equal(await a.left.free({ tenant: 'acme', dueBy: epoch + 99, limit: 10 }), 0)
       assert.deepEqual(await a.left.tenants(), ['globex'])
     })
+
+    test('lists what is left in its place among what waits', async (a) => {
+      const [first, left, last] = await held(a, {}, {}, {})
+      await a.left.leave([left!])
+      const query = { tenant: 'acme', order: 'sendAt', limit: 2 } as const
+      const page = await a.store.list(query)
+      assert.deepEqual(ids(page.items), [first!.id, left!.id])
+      assert.deepEqual(ids((await a.store.list({ ...query, cursor: page.nextCursor! })).items), [last!.id])
+      const next = advance(left!, [{ at: epoch, status: 'scheduled' }], { dueAt: epoch + 90_000 })
+      await must(a.store, { moves: [next] })
+      assert.deepEqual(ids((await a.store.list({ ...query, limit: 9 })).items), ids([first!, last!, left!]))
+    })
   })
 }
 

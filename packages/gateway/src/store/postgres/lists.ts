@@ -162,13 +162,16 @@ export function createLists(db: Db, member: string, read: ReadRow): Lists {
     )
   }
 
-  /** Index entries of notifications that are to leave, the first to leave first: the free ones and those in memory. */
+  /**
+   * Index entries of notifications that are to leave, the first to leave first: the free ones, those in memory and those that
+   * are left to a broker.
+   */
   function nextDue({ tenant, recipient }: ListQuery, after: Position | undefined) {
     const part = (index: string): string =>
       `(SELECT id, due_at FROM live WHERE ${index} AND tenant = $1 AND (due_at, id) > ($2, $3)
         AND ($4::text IS NULL OR recipient = $4) ORDER BY due_at, id LIMIT ${examinedMax})`
     return db.query<Position>(
-      `SELECT id, due_at AS at FROM (${part('owner IS NULL')} UNION ALL ${part('owner > 0')}) l
+      `SELECT id, due_at AS at FROM (${['owner IS NULL', 'owner > 0', 'owner = 0'].map(part).join(' UNION ALL ')}) l
         ORDER BY due_at, id LIMIT ${examinedMax}`,
       [tenant, after?.at ?? Number.MIN_SAFE_INTEGER, after?.id ?? '', recipient ?? null],
     )
