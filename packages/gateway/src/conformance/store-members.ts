@@ -71,10 +71,20 @@ export function exerciseStoreMembers(name: string, open: () => Promise<StoreFlee
       })
 
       test('shows what may be sent now as sending to others, and takes no move of it from them', async (a, b) => {
-        const [one] = await stored(a.store, due(1))
+        const [one] = await stored(a.store, { ...due(1), job: 'job-1' })
         await a.store.claimDue(epoch + 10, 10)
         await rightsOf(a.store, one!)
         assert.equal((await b.store.notification('acme', one!.id))?.status, 'sending')
+        const membersSeenBy = ({ store }: StoreMember) => store.jobMembers({ tenant: 'acme', id: 'job-1' })
+        assert.deepEqual(
+          (await membersSeenBy(b)).map(({ status }) => status),
+          ['sending'],
+        )
+        assert.deepEqual(
+          (await membersSeenBy(a)).map(({ status }) => status),
+          ['queued'],
+          'its own as it is on record',
+        )
         assert.deepEqual((await b.store.waiting('acme', one!.to.id, null, 10)).items, [])
         const counted = { tenant: 'acme', recipient: one!.to.id, since: epoch, limit: 10 }
         assert.deepEqual(

@@ -9,7 +9,10 @@ import { isText } from './lists.ts'
 const jobKind = 100
 export const isJobKind = (kind: number): boolean => kind === jobKind
 
-export function createJobReads(db: Db): Pick<Store, 'job' | 'jobWork' | 'runningJobs' | 'jobMembers'> {
+export function createJobReads(
+  db: Db,
+  member: string,
+): Pick<Store, 'job' | 'jobWork' | 'runningJobs' | 'jobMembers'> {
   return {
     async job(tenant, id) {
       if (!isText(id)) return undefined
@@ -34,10 +37,10 @@ export function createJobReads(db: Db): Pick<Store, 'job' | 'jobWork' | 'running
     },
     async jobMembers({ tenant, id }) {
       const rows = await db.query<{ id: string; status: number }>(
-        `SELECT n.id, CASE WHEN l.begun_at IS NULL THEN coalesce(l.status, o.status) ELSE $3 END AS status
+        `SELECT n.id, CASE WHEN l.begun_at IS NULL OR l.owner + 0 = $4 THEN coalesce(l.status, o.status) ELSE $3 END AS status
           FROM notification n LEFT JOIN live l USING (id) LEFT JOIN outcome o USING (id)
           WHERE n.job = $1 AND n.tenant = $2 ORDER BY n.seq`,
-        [id, tenant, statusCodes.sending],
+        [id, tenant, statusCodes.sending, member],
       )
       return rows.map((row) => ({ id: row.id, status: statusOf(row.status) }))
     },

@@ -200,7 +200,7 @@ function storeOf(opened: Opened): Store {
     ...createAdmissions(db, pseudonymOf, read),
     ...createBacklogReads(db),
     ...createDigestReads(db),
-    ...createJobReads(db),
+    ...createJobReads(db, member),
     ...createTakeover({ db, writer, member, read }),
     ...createWaitingContents(db),
     ...createErasures({ db, writer, pseudonymOf, clock, isLogged }),
