@@ -103,8 +103,13 @@ export function createFleetChanges({ ledger, peers, clock }: FleetChangesOptions
   peers.answer('watched', () => watched ?? null)
   /** Asks who reads: until the others make their readers known again, they would miss the changes of a process that starts. */
   async function learn(): Promise<void> {
+    const lapsesLater = clock.monotonic() + lapseMs
     const { answers } = await peers.ask('watched', null)
-    for (const [member, tenants] of answers) if (tenants !== undefined) noteWatcher(member, tenants)
+    for (const [member, tenants] of answers) {
+      // The answers come together, with the slowest one: what a process has made known meanwhile is newer than its own.
+      const isNewer = (watchers.get(member)?.until ?? Number.NEGATIVE_INFINITY) >= lapsesLater
+      if (tenants !== undefined && !isNewer) noteWatcher(member, tenants)
+    }
   }
   void learn()
 

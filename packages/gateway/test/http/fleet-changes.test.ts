@@ -28,6 +28,7 @@ function createFleet() {
   const told: string[] = []
   const dead = new Set<string>()
   let keptBack: (() => void)[] | undefined
+  let lastAnswer: Promise<void> | undefined
 
   const membership = () => ({
     listeners: new Map<string, (message: unknown, from: string) => void>(),
@@ -61,6 +62,7 @@ function createFleet() {
         const answers = asked.map(
           ([name, { answerers }]) => [name, answerers.get(topic)?.(question, member)] as const,
         )
+        if (lastAnswer !== undefined) await lastAnswer
         return { answers: new Map(answers), silent: [] }
       },
       answer: (topic, answerer) => void own.answerers.set(topic, answerer),
@@ -98,6 +100,15 @@ function createFleet() {
     told,
     join,
     kill: (member: string) => void dead.add(member),
+    /** Whoever asks waits besides for one that does not answer, until the returned function is called. */
+    silence(): () => void {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      lastAnswer = promise
+      return () => {
+        lastAnswer = undefined
+        resolve()
+      }
+    },
     keepBack(): void {
       keptBack = []
     },
@@ -214,4 +225,17 @@ test('a reader hears that changes may have been missed where the connection of a
   assert.deepEqual([seen, times], [[], 1])
   a.interrupt(() => b.happen(changeOf('two', 0, 2)))
   assert.deepEqual([seen, times], [[], 2])
+})
+
+test('a reader that comes while a process still waits for the answer of a dead one gets the changes of that process', async () => {
+  const fleet = createFleet()
+  const [a, b] = [fleet.join('a'), fleet.join('b')]
+  const end = fleet.silence()
+  // It asks who reads: nobody yet.
+  a.interrupt(() => {})
+  const reading = read(b, ['acme'])
+  end()
+  const { seen } = await reading
+  a.happen(changeOf('one', 0, 2))
+  assert.deepEqual(seen, ['one accepted', 'one queued'])
 })
