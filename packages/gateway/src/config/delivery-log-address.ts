@@ -1,5 +1,6 @@
 /** Reads the address of the delivery log: nodes of a Cassandra cluster, a keyspace, its credentials and TLS. */
 import type { CassandraConfig } from './config.ts'
+import { loginHint } from './login.ts'
 
 const expected =
   'expected store, or cassandra://user:password@host1,host2:9042/keyspace?dc=datacenter1 with a keyspace of lower-case letters, digits and _'
@@ -12,8 +13,8 @@ const replicationMax = 10
  * @throws Error with a sentence that says what is expected
  */
 export function readDeliveryLogAddress(text: string, readText: (path: string) => string): CassandraConfig {
-  const match = /^cassandra:\/\/(?:([^@/?]*)@)?([^/?#]+)\/([a-z][a-z0-9_]{0,47})(?:\?([^#]*))?$/.exec(text)
-  if (match === null) throw new Error(expected)
+  const match = /^cassandra:\/\/(?:([^@/?]*)@)?([^@/?#]+)\/([a-z][a-z0-9_]{0,47})(?:\?([^#]*))?$/.exec(text)
+  if (match === null) throw new Error(`${expected}${loginHint(text)}`)
   const [, login = '', hosts = '', keyspace = '', query = ''] = match
   const nodes = hosts.split(',').map(readNode)
   const [user, password] = readLogin(login)

@@ -1,6 +1,6 @@
 /** Reads the intakes: topics of Kafka whose records are taken as notifications, beside HTTP. */
 import { type Static, Type } from '@sinclair/typebox'
-import { readLogin } from './login.ts'
+import { loginHint, readLogin } from './login.ts'
 import { text } from './schema-terms.ts'
 import { readTextFile, type Source } from './source.ts'
 
@@ -99,7 +99,7 @@ export function readKafkaAddress(
   readText: (path: string) => string,
 ): Omit<IntakeConfig, 'topic' | 'group'> {
   const match = /^(?:(kafkas?):\/\/)?(?:([^@/?]*)@)?([^/?#@]+)\/?(?:\?([^#]*))?$/.exec(text)
-  if (match === null) throw new Error(expected)
+  if (match === null) throw new Error(`${expected}${loginHint(text)}`)
   const [, scheme = 'kafka', login = '', hosts = '', query = ''] = match
   const brokers = hosts.split(',').map(readBroker)
   const parameters = new URLSearchParams(query)

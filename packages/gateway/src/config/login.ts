@@ -1,5 +1,9 @@
 /** Reads the user and the password in the address of an engine. */
 
+/** The rest of a refusal: in an address with a login, a character of the password is most often what does not fit. */
+export const loginHint = (address: string): string =>
+  address.includes('@') ? '; within a user or a password @ is written %40, / %2F, ? %3F, # %23 and % %25' : ''
+
 /** `user:password`, `:password` of the default user, or a user alone. */
 export function readLogin(
   written: string,

@@ -3,10 +3,11 @@
  * reading of `sslmode` differs between its versions; here it means what it means for PostgreSQL's own programs.
  */
 import type { PostgresConfig } from './config.ts'
-import { readLogin } from './login.ts'
+import { loginHint, readLogin } from './login.ts'
 
 const sslModes = ['disable', 'require', 'verify-ca', 'verify-full'] as const
 type SslMode = (typeof sslModes)[number]
+const expected = 'postgres://user:password@host:5432/database'
 const known = new Set(['sslmode', 'sslrootcert', 'sslcert', 'sslkey', 'schema'])
 
 /**
@@ -14,13 +15,13 @@ const known = new Set(['sslmode', 'sslrootcert', 'sslcert', 'sslkey', 'schema'])
  * @throws Error with a sentence that says what is expected
  */
 export function readPostgresAddress(text: string, readText: (path: string) => string): PostgresConfig {
-  if (!URL.canParse(text)) throw new Error('expected postgres://user:password@host:5432/database')
+  if (!URL.canParse(text)) throw new Error(`expected ${expected}${loginHint(text)}`)
   const url = new URL(text)
   const unknown = [...url.searchParams.keys()].find((name) => !known.has(name))
   if (unknown !== undefined) throw new Error(`"${unknown}" is not known; expected ${[...known].join(', ')}`)
   const database = decodeURIComponent(url.pathname.slice(1))
   if (url.hostname === '' || database === '' || database.includes('/') || url.hash !== '')
-    throw new Error('expected a host and a database, as in postgres://user:password@host:5432/database')
+    throw new Error(`expected a host and a database, as in ${expected}${loginHint(text)}`)
   const schema = url.searchParams.get('schema') ?? 'sluice'
   if (!/^[a-z_][a-z0-9_]{0,62}$/.test(schema))
     throw new Error('expected a schema of at most 63 small letters, digits and underscores')

@@ -1,6 +1,6 @@
 /** Reads the address of the queue: the nodes of a RabbitMQ, its credentials, virtual host and TLS. */
 import type { RabbitmqConfig } from './config.ts'
-import { readLogin } from './login.ts'
+import { loginHint, readLogin } from './login.ts'
 
 const expected = 'expected embedded, or amqp://user:password@host1,host2:5672/vhost'
 const options = ['ca', 'cert', 'key'] as const
@@ -11,8 +11,8 @@ const usualPort = { amqp: 5_672, amqps: 5_671 }
  * @throws Error with a sentence that says what is expected
  */
 export function readQueueAddress(text: string, readText: (path: string) => string): RabbitmqConfig {
-  const match = /^(amqps?):\/\/(?:([^@/?]*)@)?([^/?#]+)(?:\/([^/?#]*))?(?:\?([^#]*))?$/.exec(text)
-  if (match === null) throw new Error(expected)
+  const match = /^(amqps?):\/\/(?:([^@/?]*)@)?([^@/?#]+)(?:\/([^/?#]*))?(?:\?([^#]*))?$/.exec(text)
+  if (match === null) throw new Error(`${expected}${loginHint(text)}`)
   const [, scheme = 'amqp', login = '', hosts = '', path = '', query = ''] = match
   const isEncrypted = scheme === 'amqps'
   const nodes = hosts.split(',').map((host) => readNode(host, usualPort[isEncrypted ? 'amqps' : 'amqp']))

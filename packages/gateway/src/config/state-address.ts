@@ -5,7 +5,7 @@
 import { formatDuration } from '@sluice/limits'
 import { defaultSlotMs } from '../ports/account-slots.ts'
 import type { RedisStateConfig } from './config.ts'
-import { readLogin } from './login.ts'
+import { loginHint, readLogin } from './login.ts'
 import { readDuration } from './quantity.ts'
 
 const expected = 'expected memory, redis://user:password@host:6379/0 or redis-cluster://host1:6379,host2:6379'
@@ -22,10 +22,9 @@ const slotMsMax = 200
  * @throws Error with a sentence that says what is expected
  */
 export function readStateAddress(text: string, readText: (path: string) => string): RedisStateConfig {
-  const match = /^(rediss?|rediss?-cluster):\/\/(?:([^@/?]*)@)?([^/?#]+)(?:\/([^?#]*))?(?:\?([^#]*))?$/.exec(
-    text,
-  )
-  if (match === null) throw new Error(expected)
+  const match =
+    /^(rediss?|rediss?-cluster):\/\/(?:([^@/?]*)@)?([^@/?#]+)(?:\/([^@?#]*))?(?:\?([^#]*))?$/.exec(text)
+  if (match === null) throw new Error(`${expected}${loginHint(text)}`)
   const [, scheme = '', login = '', hosts = '', database = '', query = ''] = match
   const isCluster = scheme.endsWith('-cluster')
   const isEncrypted = scheme.startsWith('rediss')

@@ -36,6 +36,7 @@ test('what is not valid is refused with what is expected', () => {
     'cassandra://h/Upper': /^expected store, or cassandra:/,
     'cassandra://h:99999/k': /^expected store, or cassandra:/,
     'redis://h/k': /^expected store, or cassandra:/,
+    'cassandra://u:p@ss@h/k': /a password @ is written %40/,
     'cassandra://user@h/k': /^expected user:password before the @$/,
     'cassandra://u:%zz@h/k': /%25$/,
     'cassandra://h/k?nodes=3': /^"nodes" is not known; expected dc, tls, ca, cert, key, replication$/,

@@ -32,6 +32,7 @@ for (const [text, message] of [
   ['one,,two', /expected host:9092/],
   ['kafka://one?ca=/ca.pem', /expected kafkas/],
   ['kafka://one?tls=true', /"tls" is not known; expected ca, cert, key, mechanism/],
+  ['kafkas://u:p@ss@one', /a password @ is written %40/],
   ['kafka://user@one', /expected a user and a password/],
   ['kafka://one?mechanism=plain', /expected a user and a password/],
   ['kafka://u:p@one?mechanism=gssapi', /expected mechanism=plain, scram-sha-256, scram-sha-512/],

@@ -37,6 +37,15 @@ test('verifies the server as sslmode says, by the given authority', () => {
   assert.ok(ca !== false && ca.rejectUnauthorized && ca.checkServerIdentity?.() === undefined)
 })
 
+test('says how a character of a password is written that ends the address early, and shows none of it', () => {
+  for (const password of ['hunter/2', '12/hunter', 'hunter#2', 'hunter?2'])
+    assert.throws(
+      () => read(`postgres://u:${password}@db/notify`),
+      ({ message }: Error) =>
+        /within a user or a password @ is written %40, \/ %2F/.test(message) && !message.includes('hunter'),
+    )
+})
+
 test('says how a % in the user or the password is written', () => {
   for (const login of ['100%', 'ada:100%'])
     assert.throws(() => read(`postgres://${login}@db/notify`), { message: /every % is written %25/ })

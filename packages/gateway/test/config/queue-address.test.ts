@@ -36,6 +36,8 @@ test('what is not valid is refused with what is expected', () => {
     'amqp:/h': /^expected embedded, or amqp:/,
     'amqp://h:99999': /^expected embedded, or amqp:/,
     'amqp://u:%zz@h': /%25$/,
+    'amqp://u:p@ss@h/v': /a password @ is written %40/,
+    'amqp://u:pa/ss@h/v': /a password @ is written %40/,
     'amqp://h/%zz': /^expected a virtual host in which/,
     'amqp://h?heartbeat=1': /^"heartbeat" is not known; expected ca, cert, key$/,
     'amqp://h?ca=x.pem': /^expected amqps: "ca"/,

@@ -63,6 +63,15 @@ for (const [text, message] of [
     assert.throws(() => read(text), message)
   })
 
+test('a password with a character of the address is no part of the host, and no part of it is shown', () => {
+  for (const password of ['p@hunter', 'p/hunter', 'hunter/2', '12/hunter'])
+    assert.throws(
+      () => read(`redis://:${password}@one`),
+      ({ message }: Error) =>
+        /within a user or a password @ is written %40/.test(message) && !message.includes('hunter'),
+    )
+})
+
 test('no error names the password', () => {
   for (const text of ['redis://u:hunter2@one,two', 'redis://u:hunter2@one?x=1', 'redis://u:hunter2@one/99'])
     assert.throws(
