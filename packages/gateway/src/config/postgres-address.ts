@@ -15,6 +15,8 @@ const known = new Set(['sslmode', 'sslrootcert', 'sslcert', 'sslkey', 'schema'])
  * @throws Error with a sentence that says what is expected
  */
 export function readPostgresAddress(text: string, readText: (path: string) => string): PostgresConfig {
+  if (/^\w+:\/\/(?:[^@/?#]*@)?[^@/?#]*,[^@/?#]*(?:[/?#]|$)/.test(text))
+    throw new Error('expected one host: that of the primary, or a name or a proxy that leads to it')
   if (!URL.canParse(text)) throw new Error(`expected ${expected}${loginHint(text)}`)
   const url = new URL(text)
   const unknown = [...url.searchParams.keys()].find((name) => !known.has(name))

@@ -37,6 +37,14 @@ test('verifies the server as sslmode says, by the given authority', () => {
   assert.ok(ca !== false && ca.rejectUnauthorized && ca.checkServerIdentity?.() === undefined)
 })
 
+test('wants one host, as a fail-over behind a name or a proxy has it', () => {
+  for (const hosts of ['one,two', 'one:5432,two:5432'])
+    assert.throws(() => read(`postgres://u:p@${hosts}/notify`), {
+      message: /^expected one host: that of the primary/,
+    })
+  assert.equal(read('postgres://u:p,q@one/notify').password, 'p,q')
+})
+
 test('says how a character of a password is written that ends the address early, and shows none of it', () => {
   for (const password of ['hunter/2', '12/hunter', 'hunter#2', 'hunter?2'])
     assert.throws(
