@@ -154,6 +154,12 @@ export const situations: readonly Situation[] = [
     cause: async ({ slowCommits }) => slowCommits(),
   },
   {
+    name: 'Redis does not answer',
+    alert: 'SluiceStateDown',
+    options: { config: { state: `redis://127.0.0.1:${closedPort}` } },
+    cause: async () => {},
+  },
+  {
     name: 'RabbitMQ does not answer',
     alert: 'SluiceQueueDown',
     options: { config: { queue: `amqp://guest:guest@127.0.0.1:${closedPort}` } },
