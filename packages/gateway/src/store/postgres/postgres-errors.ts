@@ -155,7 +155,7 @@ function certificateFault(code: unknown): string | undefined {
 /** The error that keeps the gateway from starting, with the way out. */
 export function startFault(error: unknown, address: PostgresAddress): Error {
   if (error instanceof SluiceError) return error
-  const { shown, user, database } = address
+  const { shown, user, database, ssl } = address
   const code = codeOf(error)
   const said = (error as Error).message || String((error as { code?: unknown }).code ?? error)
   const refuse = (detail: string): SluiceError => new SluiceError('INVALID_CONFIG', detail, { cause: error })
@@ -163,9 +163,17 @@ export function startFault(error: unknown, address: PostgresAddress): Error {
     return refuse(
       `The database of ${shown} does not exist. Create it: createdb --owner=${user} ${database}, or CREATE DATABASE "${database}" OWNER "${user}".`,
     )
-  if (code === '28P01' || code === '28000')
+  if (code === '28P01' || code === '28000') {
+    const tls =
+      code === '28000' && ssl === false ? ' Where the server wants TLS, add ?sslmode=verify-full.' : ''
     return refuse(
-      `PostgreSQL refuses the user "${user}" at ${shown}: ${said}. Check user and password of "store" (SLUICE_STORE, SLUICE_STORE_FILE), and pg_hba.conf of the server.`,
+      `PostgreSQL refuses the user "${user}" at ${shown}: ${said}. Check user and password of "store" (SLUICE_STORE, SLUICE_STORE_FILE), and pg_hba.conf of the server.${tls}`,
+    )
+  }
+  // The driver's own error: the server asked, and there was nothing to answer.
+  if (code === undefined && said.includes('client password must be'))
+    return refuse(
+      `PostgreSQL at ${shown} wants a password of the user "${user}", and "store" has none. Write it into the address, as postgres://user:password@host/database, which a file may hold (SLUICE_STORE_FILE); or set PGPASSWORD.`,
     )
   if (error instanceof StandbyError)
     return refuse(`PostgreSQL at ${shown} is a standby, which only reads: name the primary in "store".`)

@@ -4,11 +4,14 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, type TestContext, test } from 'node:test'
+import pg from 'pg'
 import { needs } from '../../../../../scripts/services/needs.ts'
 import { startPostgres } from '../../../../../scripts/services/postgres.ts'
 import type { Service } from '../../../../../scripts/services/service.ts'
+import { lookAt } from '../../../src/store/postgres/look.ts'
 import { createSite } from '../../child.ts'
 import { temporaryFolder } from '../../config/folder.ts'
+import { addressOf } from './database.ts'
 import { sluice } from './sluice.ts'
 
 /** Runs openssl in a folder. */
@@ -89,6 +92,38 @@ describe('TLS to PostgreSQL', needs('postgres'), () => {
     })
     assert.equal(missing.status, 2)
     assert.match(missing.err, /nowhere\.pem/)
+  })
+
+  test('a server that wants TLS or a password is refused without it, with the way out', async () => {
+    const rules = join(server!.folder, 'data', 'pg_hba.conf')
+    const before = readFileSync(rules, 'utf8')
+    const admin = new pg.Client({ connectionString: server!.url })
+    await admin.connect()
+    try {
+      await admin.query(`CREATE ROLE wants_tls LOGIN; CREATE ROLE wants_password LOGIN PASSWORD 'hunter2';
+        GRANT CREATE ON DATABASE postgres TO wants_password`)
+      const lines = [
+        'hostnossl all wants_tls 127.0.0.1/32 reject',
+        'host all wants_password 127.0.0.1/32 scram-sha-256',
+      ]
+      writeFileSync(rules, `${lines.join('\n')}\n${before}`)
+      await admin.query('SELECT pg_reload_conf()')
+      const as = (user: string): string => at('127.0.0.1', {}).replace('postgres@', `${user}@`)
+      for (const [user, message] of [
+        [
+          'wants_tls',
+          /refuses the user "wants_tls" .+ Where the server wants TLS, add \?sslmode=verify-full\./,
+        ],
+        ['wants_password', /wants a password of the user "wants_password", and "store" has none\./],
+      ] as const)
+        await assert.rejects(lookAt(addressOf(as(user))), { code: 'INVALID_CONFIG', message })
+      process.env.PGPASSWORD = 'hunter2'
+      assert.match(await lookAt(addressOf(as('wants_password'))), /^PostgreSQL/)
+    } finally {
+      delete process.env.PGPASSWORD
+      writeFileSync(rules, before)
+      await admin.end()
+    }
   })
 
   test('a gateway serves over TLS', async (t) => {
