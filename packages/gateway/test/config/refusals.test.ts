@@ -60,7 +60,7 @@ const refusals: readonly Refusal[] = [
     name: 'PostgreSQL without a database, without showing its password',
     yaml: 'store: postgres://u:canary@h',
     says: [
-      'sluice.yaml:1: store: expected a host and a database, as in postgres://user:password@host:5432/database',
+      'sluice.yaml:1: store: expected a host and a database, as in postgres://user:password@host:5432/database; within a user or a password @ is written %40, / %2F, ? %3F, # %23 and % %25',
     ],
   },
   {
