@@ -89,12 +89,16 @@ const emptyInPeace = /^sluice:/
 
 test(
   'a Prometheus that scrapes a gateway has data for every panel and fires no alert',
-  needs('promtool'),
+  needs('promtool', 'redis'),
   async (t) => {
     const pools = { email: { provider: 'sandbox', accounts: [{ id: 'a', rate: '100/s' }] } }
     const complaints = { pauseAt: '0.1%', categories: ['marketing'] }
-    // Nothing listens there: their metrics are told all the same.
-    const engines = { queue: 'amqp://guest:guest@127.0.0.1:9', deliveryLog: 'cassandra://127.0.0.1:9/sluice' }
+    // Nothing listens at the last two: their metrics are told all the same.
+    const engines = {
+      state: `${process.env.SLUICE_TEST_REDIS}?prefix=deploy-${process.pid}:`,
+      queue: 'amqp://guest:guest@127.0.0.1:9',
+      deliveryLog: 'cassandra://127.0.0.1:9/sluice',
+    }
     const site = await createSite(t, {
       policy: { version: 1, limits: [], complaints },
       config: { pools, ...engines },
