@@ -29,8 +29,16 @@ export async function lockStore(db: Db, alone: boolean): Promise<boolean> {
   return row!.held
 }
 
+const aloneInMemory =
+  'with "state: memory" one process serves a store. Name one Redis in "state" of all of them, or stop that one first, or give this one a database or schema of its own.'
+
 /** @throws SluiceError INVALID_CONFIG where another process serves the store, and one of the two must be alone */
-export async function enter(db: Db, { shown, schema }: PostgresAddress, alone: boolean): Promise<void> {
+export async function enter(
+  db: Db,
+  { shown, schema }: PostgresAddress,
+  alone: boolean,
+  reason = aloneInMemory,
+): Promise<void> {
   for (let waitedMs = 0; !(await lockStore(db, alone)); waitedMs += 100) {
     if (waitedMs >= patienceMs) {
       const [other] = await db.query<{ name: string }>(
@@ -38,7 +46,7 @@ export async function enter(db: Db, { shown, schema }: PostgresAddress, alone: b
       )
       throw new SluiceError(
         'INVALID_CONFIG',
-        `Another gateway${other === undefined ? '' : ` (${other.name})`} serves ${shown}, schema "${schema}": with "state: memory" one process serves a store. Stop that one first, or give this one a database or schema of its own.`,
+        `Another gateway${other === undefined ? '' : ` (${other.name})`} serves ${shown}, schema "${schema}": ${reason}`,
       )
     }
     await wait(100)

@@ -63,7 +63,12 @@ export async function openPostgresTarget({
       [address.schema],
     )
     if (found!.name !== null) {
-      await enter(connection, address, true)
+      await enter(
+        connection,
+        address,
+        true,
+        'a move needs a store that none serves. Stop it first (SIGTERM).',
+      )
       await checkEmpty(connection, address)
     }
     return targetOf(connection, address, version)

@@ -9,7 +9,8 @@ import { someNotification } from '../../../src/conformance/store/sample.ts'
 import { channels } from '../../../src/model.ts'
 import type { Clock } from '../../../src/ports.ts'
 import type { PostgresFleet } from '../../../src/store/postgres/fleet/open-fleet.ts'
-import { ask, dropSchemas, joinAt, openAt, schemaUrl } from './database.ts'
+import { openPostgresTarget } from '../../../src/store/postgres/record-target.ts'
+import { addressOf, ask, dropSchemas, joinAt, openAt, schemaUrl } from './database.ts'
 import { type LossyProxy, startProxy } from './proxy.ts'
 
 const clock = createSystemClock()
@@ -66,6 +67,29 @@ describe('a process of a fleet on PostgreSQL', needs('postgres'), () => {
     until,
   )
 })
+
+test(
+  'who finds a schema served is told how both can serve it, and a move to stop the gateway',
+  needs('postgres'),
+  async (t) => {
+    const url = schemaUrl('served')
+    const store = await openAt(url, clock)
+    t.after(() => store.close())
+    const refused = (opened: Promise<unknown>, message: RegExp) =>
+      assert.rejects(opened, { code: 'INVALID_CONFIG', message })
+    const move = { address: addressOf(url), version: 'test', isDryRun: false }
+    await Promise.all([
+      refused(
+        openAt(url, clock),
+        /one process serves a store\. Name one Redis in "state" of all of them, or stop/,
+      ),
+      refused(
+        openPostgresTarget(move),
+        /: a move needs a store that none serves\. Stop it first \(SIGTERM\)\.$/,
+      ),
+    ])
+  },
+)
 
 // They mostly wait, each in a schema of its own.
 describe('the processes of a fleet on PostgreSQL', { ...needs('postgres'), concurrency: 3 }, () => {
