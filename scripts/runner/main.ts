@@ -125,11 +125,8 @@ async function main(): Promise<void> {
   if (choice.leftOut.length > 0) print(`\n${choice.leftOut.length} files need an engine and were left out.`)
 }
 
-/**
- * Most files wait for sockets and timers longer than they compute: two more than there are cores, at least four. On
- * two cores the tests took 786 s with three, and 632 with four and with tests that run beside each other in seven files.
- */
-const besideMax = Math.min(6, Math.max(4, availableParallelism() + 2))
+/** Most files wait for sockets and timers longer than they compute: one more than there are cores, at least three. */
+const besideMax = Math.min(6, Math.max(3, availableParallelism() + 1))
 /**
  * Tests that kill load the disk, and wait half of the time for what they killed: one of them runs beside the others, and
  * three at once when nothing else is left. Four on two cores were no faster than three, and those that kill at a chosen
