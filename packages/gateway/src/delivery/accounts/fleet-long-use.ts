@@ -15,7 +15,7 @@ export const ringMax = 128
 /**
  * A token that was not used is not counted any more where it was taken back within this time after its slot, ms. Which of
  * those granted lately it was is not known, nor which of them are carried on for calls that are not written yet: each counts
- * by both times longer. Behind a loss it counts as made at that time, so nothing is lost by it before.
+ * by both times longer. That costs places behind a loss alone, where a call whose instant is still to come counts as made then.
  */
 const unusedMsMax = 1_000
 
