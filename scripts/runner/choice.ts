@@ -1,5 +1,6 @@
 /**
- * Chooses the test files of a run, their company and their order. Most files run several at once. Files that kill
+ * Chooses the test files of a run, their company and their order. Most files run several at once. Files of seeds of the
+ * fleet simulator compute without a wait: one of them runs beside the others. Files that kill
  * processes (`*.crash.test.ts`) load the disk and wait half of the time: one of them runs beside the others. Files that measure time over real
  * sockets (`*.exact.test.ts`) mostly wait and run two at once, with nothing else; those that need the whole machine
  * (`*.alone.test.ts`) run one after the other. Long ones (`*.long.test.ts`, also behind one of these words) are a run of their
@@ -23,6 +24,7 @@ export interface Wish {
 
 export interface Choice {
   readonly beside: readonly string[]
+  readonly seeds: readonly string[]
   readonly crash: readonly string[]
   readonly exact: readonly string[]
   readonly alone: readonly string[]
@@ -38,6 +40,8 @@ export interface Choice {
 
 /** The library's examples are run by a test of the library, which reads what they print. */
 const testFile = /^(packages\/[^/]+|scripts)\/test\/.*\.test\.ts$|^examples\/(?!limits\/).*\.(ts|js)$/
+/** Read from the text, as those that need an engine are. */
+const seeded = /^exerciseSeeds\(/m
 const crashing = /\.crash\.(long\.)?test\.ts$/
 const measuring = /\.exact\.(long\.)?test\.ts$/
 const lonely = /\.alone\.(long\.)?test\.ts$/
@@ -55,8 +59,11 @@ export function choose(tree: Tree, { only, unit, long = false }: Wish): Choice {
   const files = wished
     .filter((file) => !leftOut.includes(file))
     .sort((a, b) => tree.text(b).length - tree.text(a).length)
+  const several = files.filter((file) => ![crashing, measuring, lonely].some((kind) => kind.test(file)))
+  const isSeeded = (file: string): boolean => seeded.test(tree.text(file))
   return {
-    beside: files.filter((file) => ![crashing, measuring, lonely].some((kind) => kind.test(file))),
+    beside: several.filter((file) => !isSeeded(file)),
+    seeds: several.filter(isSeeded),
     crash: files.filter((file) => crashing.test(file)),
     // They wait, so their size says nothing: the smallest, of a provider that falls silent, takes the longest by 5 s.
     exact: files.filter((file) => measuring.test(file)).toReversed(),

@@ -35,6 +35,11 @@ export interface FilesOptions {
   readonly root: string
   /** They run beside each other. */
   readonly queues: readonly Queue[]
+  /**
+   * Groups of all queues at once. A place that is free goes to the first queue that may take it.
+   * @defaultValue as many as the queues allow
+   */
+  readonly atOnceMax?: number
   /** A test that is skipped for want of an engine has failed. */
   readonly strict: boolean
   readonly print: (line: string) => void
@@ -80,6 +85,9 @@ export async function runFiles(options: FilesOptions): Promise<Tally> {
     return isAlone ? (queue.atOnceAlone ?? queue.atOnce) : queue.atOnce
   }
 
+  const hasPlace = (): boolean =>
+    open.reduce((running, queue) => running + queue.running, 0) < (options.atOnceMax ?? Infinity)
+
   async function runNext(queue: Open, group: Group): Promise<void> {
     const startedMs = performance.now()
     const report = await runGroup(options, group, queue)
@@ -93,7 +101,7 @@ export async function runFiles(options: FilesOptions): Promise<Tally> {
   async function fill(): Promise<void> {
     const started: Promise<void>[] = []
     for (const queue of open)
-      while (queue.running < maxOf(queue) && !options.signal?.aborted) {
+      while (queue.running < maxOf(queue) && hasPlace() && !options.signal?.aborted) {
         const group = nextOf(queue)
         if (group === undefined) break
         queue.running += 1

@@ -140,6 +140,46 @@ test('queues run beside each other, each with its own number at once, priority a
   }
 })
 
+test('a free place of all queues goes to the first queue that may take it', () => {
+  const record = join(root, 'taken-places')
+  const at = JSON.stringify(record)
+  /** Notes its begin and its end, which waits for the begin of another. */
+  const file = (name: string, other = name): string => `${start}
+    import { appendFileSync, readFileSync } from 'node:fs'
+    import { setTimeout as sleep } from 'node:timers/promises'
+    appendFileSync(${at}, '+ ${name}\\n')
+    test('waits', async () => {
+      while (!readFileSync(${at}, 'utf8').includes('+ ${other}')) await sleep(20)
+      appendFileSync(${at}, '- ${name}\\n')
+    })`
+  const groups = (...names: readonly string[]) => names.map((name) => [`places/${name}.test.mjs`])
+  const { tally } = run(
+    {
+      'places/a1.test.mjs': file('a1'),
+      'places/a2.test.mjs': file('a2'),
+      'places/b1.test.mjs': file('b1'),
+      'places/b2.test.mjs': file('b2', 'b3'),
+      'places/b3.test.mjs': file('b3', 'b2'),
+    },
+    {
+      atOnceMax: 2,
+      queues: [
+        { groups: groups('a1', 'a2'), atOnce: 1 },
+        { groups: groups('b1', 'b2', 'b3'), atOnce: 3 },
+      ],
+    },
+  )
+  assert.equal(tally.passed, 5)
+  const notes = readFileSync(record, 'utf8').trim().split('\n')
+  const running = new Set<string>()
+  for (const [what, name] of notes.map((note) => note.split(' '))) {
+    if (what === '+') running.add(name!)
+    else running.delete(name!)
+    assert.ok(running.size <= 2 && !(running.has('a1') && running.has('a2')), notes.join())
+  }
+  assert.ok(notes.indexOf('- a2') < notes.indexOf('+ b3'), notes.join())
+})
+
 test('a file that breaks while it is loaded has failed', () => {
   const { tally, lines } = run({ 'c.test.mjs': "throw new Error('at load')" })
   assert.deepEqual(tally, { passed: 0, failed: 1, skipped: 0 })
@@ -238,6 +278,7 @@ test('files are chosen by path, company and engines, the largest first', () => {
     'packages/a/test/pure.test.ts': '',
     'packages/a/test/near.exact.test.ts': '',
     'packages/a/test/busy.alone.test.ts': '',
+    'packages/a/test/two.test.ts': `${'exerciseSeeds'}(2, 1, 15)`,
     'packages/a/test/stores/redis.test.ts': "import './client.ts'",
     'packages/a/test/stores/client.ts': `export const url = process.env.SLUICE_TEST_${'REDIS'}`,
     'packages/a/test/mail.test.ts': `test('x', ${'needs'}('postfix'), () => {})`,
@@ -250,6 +291,7 @@ test('files are chosen by path, company and engines, the largest first', () => {
   assert.deepEqual(all.exact, ['packages/a/test/near.exact.test.ts'])
   assert.deepEqual(all.alone, ['packages/a/test/busy.alone.test.ts'])
   assert.deepEqual(all.crash, ['packages/a/test/own.crash.test.ts'])
+  assert.deepEqual(all.seeds, ['packages/a/test/two.test.ts'])
   assert.deepEqual(all.beside, [
     'packages/a/test/mail.test.ts',
     'packages/a/test/stores/redis.test.ts',
@@ -260,9 +302,10 @@ test('files are chosen by path, company and engines, the largest first', () => {
   assert.deepEqual(choose(tree, { only: ['own'], unit: false }).engines, [], 'it starts its own')
   const unit = choose(tree, { only: ['packages/'], unit: true })
   assert.deepEqual(
-    [...unit.beside, ...unit.crash, ...unit.exact, ...unit.alone],
+    [...unit.beside, ...unit.seeds, ...unit.crash, ...unit.exact, ...unit.alone],
     [
       'packages/a/test/pure.test.ts',
+      'packages/a/test/two.test.ts',
       'packages/a/test/near.exact.test.ts',
       'packages/a/test/busy.alone.test.ts',
     ],
