@@ -1,7 +1,8 @@
 /**
  * Moves a waiting notification to an earlier slot. Under one subject that is one script. Under several subjects, the slots
- * are looked at until all of them admit one instant, and then taken one after the other; where another process was
- * quicker in one of them, those that were taken are left again. Newcomers are held up meanwhile.
+ * are looked at until all of them admit one instant. That is claimed in one subject after the other, and the old slots are
+ * left when all are claimed; where another process was quicker in one of them, the claims are dropped, and all are looked
+ * at again. Newcomers are held up meanwhile.
  */
 import type { Advance, LimitRequest, LimitState, Reservation, Subject } from '../../../ports.ts'
 import { termsOf } from '../limit-terms.ts'
@@ -11,6 +12,8 @@ import type { LimitHolds } from './limit-holds.ts'
 export interface LimitAdvanceOptions {
   readonly calls: LimitCalls
   readonly holds: Pick<LimitHolds, 'note' | 'resume'>
+  /** A claim was dropped where others wait, who may have looked meanwhile. The subject is paused: the callee resumes it. */
+  readonly onDropped: (subject: Subject) => void
 }
 
 interface Asked extends LimitRequest {
@@ -20,7 +23,7 @@ interface Asked extends LimitRequest {
 /** The slots of one notification in its subjects agree nearly always in two or three rounds. */
 const roundsMax = 2_000
 
-export function createLimitAdvance({ calls, holds }: LimitAdvanceOptions): LimitState['advance'] {
+export function createLimitAdvance({ calls, holds, onDropped }: LimitAdvanceOptions): LimitState['advance'] {
   /** Asks for the slot of an id in one subject. */
   function ask(
     request: Asked,
@@ -43,13 +46,19 @@ export function createLimitAdvance({ calls, holds }: LimitAdvanceOptions): Limit
     )
   }
 
-  /** Puts an id back into the slot that it left. */
-  const leave = ({ subject, id, rules }: LimitRequest, from: number) =>
-    calls.run({
-      operation: 'advance',
-      subject,
-      own: [...unasked(id), JSON.stringify(rules.map((rule) => rule.stream)), 'back', String(from)],
-    })
+  /** Ends the claim of a move, without asking the limits; true where the subject is paused under the token, for others wait. */
+  async function step(
+    { subject, id, rules }: LimitRequest,
+    [way, from = 0, to = 0]: readonly [way: 'to' | 'drop', from?: number, to?: number],
+    token: string,
+  ): Promise<boolean> {
+    const streams = JSON.stringify(rules.map((rule) => rule.stream))
+    const own = [...unasked(id), streams, way, String(from), String(to)]
+    const [paused] = await calls.run({ operation: 'advance', subject, own, token })
+    if (paused !== 1) return false
+    holds.note(subject, token)
+    return true
+  }
 
   /** Notes the new instant in subjects without limits of their own. */
   async function follow(
@@ -97,39 +106,50 @@ export function createLimitAdvance({ calls, holds }: LimitAdvanceOptions): Limit
       if (at >= from)
         return promisedAt < from ? { at: from, from, reservations: first, freed: [] } : undefined
       if (slots.every((slot) => slot === at)) {
-        const freed = await take(requests, from, at, notBefore)
-        return freed === undefined ? undefined : { at, from, reservations: first, freed }
-      }
-      notBefore = at
+        if (await claim(requests, from, at, notBefore))
+          return { at, from, reservations: first, freed: await take(requests, from, at) }
+        notBefore = undefined
+      } else notBefore = at
     }
     throw new Error('the subjects of a notification do not agree on an earlier instant')
   }
 
-  /** Takes the slot at `at` in all of the subjects, or in none; returns those that are paused. */
-  async function take(
+  /** Claims the slot at `at` in all of the subjects, or in none. */
+  async function claim(
     requests: readonly Asked[],
     from: number,
     at: number,
     notBefore: number | undefined,
-  ): Promise<readonly Subject[] | undefined> {
-    const token = calls.newToken()
-    const taken: LimitRequest[] = []
-    const freed: Subject[] = []
-    for (const request of requests) {
-      const asked = await ask(request, ['to', from, at], notBefore ?? request.notBefore, token).catch(
-        async (error) => {
-          await holds.resume(freed)
-          throw error
-        },
-      )
-      if (asked.answer === undefined) {
-        await Promise.all(taken.map((each) => leave(each, from))).finally(() => holds.resume(freed))
-        return undefined
+  ): Promise<boolean> {
+    const claimed: LimitRequest[] = []
+    let isClaimed = false
+    try {
+      for (const request of requests) {
+        const asked = await ask(request, ['claim', from, at], notBefore ?? request.notBefore)
+        if (asked.answer === undefined) return false
+        claimed.push(request)
       }
-      taken.push(request)
-      if (asked.added[2] !== 1) continue
-      holds.note(request.subject, token)
-      freed.push(request.subject)
+      isClaimed = true
+    } finally {
+      if (!isClaimed) await Promise.all(claimed.map(drop))
+    }
+    return true
+  }
+
+  async function drop(request: LimitRequest): Promise<void> {
+    if (await step(request, ['drop'], calls.newToken())) onDropped(request.subject)
+  }
+
+  /** Leaves the old slots for those that are claimed; returns the subjects that are paused. */
+  async function take(requests: readonly Asked[], from: number, at: number): Promise<readonly Subject[]> {
+    const token = calls.newToken()
+    const freed: Subject[] = []
+    try {
+      for (const request of requests)
+        if (await step(request, ['to', from, at], token)) freed.push(request.subject)
+    } catch (error) {
+      await holds.resume(freed)
+      throw error
     }
     return freed
   }

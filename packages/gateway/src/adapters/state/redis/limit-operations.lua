@@ -169,30 +169,38 @@ if operation == 'adopt' then
   return { 'ok', answer }
 end
 
--- Own arguments: the streams; then 'earlier', and the promise; or 'look'; or 'to', the slot that is left, the new one; or
--- 'back', the slot that was left. 'earlier' takes an earlier slot, 'look' tells it, 'to' takes this one only. The last one:
--- 1 for a newcomer, which stays where it is while others move up.
+-- Own arguments: the streams; then 'earlier', and the promise; or 'look'; or 'claim', the slot that it has, the new one; or
+-- 'to', the same; or 'drop'. 'earlier' takes an earlier slot, 'look' tells it. 'claim' holds this one only, beside the slot
+-- that the id has: others see both as taken until 'to' leaves the old one or 'drop' leaves the new one. The last one: 1 for
+-- a newcomer, which stays where it is while others move up.
 if operation == 'advance' then
   local streams, way, first = cjson.decode(ARGV[16]), ARGV[17], (ARGV[18] or 0) + 0
-  local from = placeOf(id)
-  if way == 'back' then
+  local from, claim = placeOf(id), 'claim:' .. id
+  if way == 'drop' or way == 'to' then remove(claim) end
+  if way == 'drop' or (way == 'to' and from ~= first) then return { 'ok', pauseFor('') } end
+  if not from or (way == 'claim' and from ~= first) then return { 'none' } end
+  if way == 'to' then
     remove(id)
-    restore({ { id, first, false, 1, streams } })
-    note(id, first)
-    return { 'ok' }
+    at = ARGV[19] + 0
+    restore({ { id, at, false, 1, streams } })
+    note(id, at)
+    return { 'ok', pauseFor(id) }
   end
-  if not from or (way == 'to' and from ~= first) then return { 'none' } end
   if ARGV[20] == '1' and next(holdsOf()) ~= nil then return { 'none' } end
   remove(id)
   answer = given()
   if type(answer) == 'table' then return answer end
   at, done = read(answer)
-  if done ~= '0' and (way == 'earlier' and at < from or way == 'to' and at == ARGV[19] + 0) then
+  if done ~= '0' and way == 'earlier' and at < from then
     note(id, at)
     return { 'ok', answer, from, at, pauseFor(id) }
   end
   if done ~= '0' then remove(id) end
   restore({ { id, from, false, 1, streams } })
+  if way == 'claim' and done ~= '0' and at == ARGV[19] + 0 then
+    restore({ { claim, at, true, 1, streams } })
+    return { 'ok', answer }
+  end
   if way == 'look' then return { 'ok', answer, from, done == '0' and -1 or at } end
   if way == 'earlier' and first < from then return { 'ok', answer, from, from, 0 } end
   return { 'none' }

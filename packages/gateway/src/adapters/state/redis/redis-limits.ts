@@ -45,7 +45,10 @@ export interface RedisLimitsOptions {
    * was filled, the subject is filled again: its instants may count in other streams.
    */
   readonly rulesName: () => string
-  /** A subject was filled whose facts are outdated. It is paused: the callee resumes it. */
+  /**
+   * A subject in which some may wait longer than they need: it was filled with outdated facts, or a claim was dropped there
+   * (limit-advance.ts). It is paused: the callee resumes it.
+   */
   readonly onOutdated?: ((subject: Subject) => void) | undefined
   /** Plans a subject again whose limits refused notifications that were late. @defaultValue nothing is planned */
   readonly planLate?: PlanLate | undefined
@@ -72,13 +75,13 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
     rulesName,
     onOutdated(subject, token) {
       holds.note(subject, token)
-      if (onOutdated === undefined) void holds.resume([subject])
-      else onOutdated(subject)
+      report(subject)
     },
     onError,
   })
   const holds = createLimitHolds({ calls, member, onError })
-  const advance = createLimitAdvance({ calls, holds })
+  const report = onOutdated ?? ((subject: Subject): void => void holds.resume([subject]))
+  const advance = createLimitAdvance({ calls, holds, onDropped: report })
   const plan = planLate === undefined ? undefined : createLimitPlans({ calls, holds, planLate })
 
   /** Asks about one request; `token` names a pause that the operation may begin. */

@@ -1,16 +1,22 @@
-/** A waiting notification moves to an earlier instant in Redis, and an answer is lost. */
+/** A waiting notification moves to an earlier instant in Redis: an answer is lost, or another process is in between. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { limit } from '@sluice/limits'
 import { needs } from '../../../../../../scripts/services/needs.ts'
 import { SluiceError } from '../../../../src/errors.ts'
-import type { Subject } from '../../../../src/ports.ts'
+import type { LimitState, Subject } from '../../../../src/ports.ts'
 import { engines } from './open.ts'
 import { openLimits } from './open-limits.ts'
 
 const one = [limit('one', '1/10s', { stream: 'all' })]
 const ada: Subject = { key: 'acme/ada', tenant: 'acme', recipient: 'ada' }
+/** A window and the margin of a process. */
+const slotMs = 10_020
+const author: Subject = { key: 'acme/author', tenant: 'acme' }
+const inAuthor = (id: string) => ({ subject: author, id, rules: one })
+const inModule = (id: string) => ({ subject: { key: 'acme/module', tenant: 'acme' }, id, rules: one })
+const inBoth = (id: string) => [inAuthor(id), inModule(id)]
 const request = (id: string) => ({ subject: ada, id, rules: one })
 
 for (const engine of engines)
@@ -27,17 +33,76 @@ for (const engine of engines)
         },
       })
       const bob = { key: 'acme/bob', tenant: 'acme', recipient: 'bob' }
-      const inBoth = (id: string) => [request(id), { subject: bob, id, rules: [] }]
+      const withBob = (id: string) => [request(id), { subject: bob, id, rules: [] }]
       const start = now()
       await state.fire([request('1')])
-      for (const id of ['2', '3']) await state.reserve(inBoth(id))
+      for (const id of ['2', '3']) await state.reserve(withBob(id))
       assert.deepEqual(await state.cancel([{ subject: ada, id: '1' }]), [ada])
-      await assert.rejects(state.advance(inBoth('2')), { code: 'STATE_UNAVAILABLE' })
+      await assert.rejects(state.advance(withBob('2')), { code: 'STATE_UNAVAILABLE' })
       await state.resume([ada])
       const newcomer = await Promise.race([
         state.reserve([request('4')]),
         sleep(2_000, undefined, { ref: false }),
       ])
       assert.ok(newcomer !== undefined && newcomer[0]!.at > start, 'the newcomer waits for ever')
+    })
+
+    /**
+     * `n0` waits in two subjects, and `n1` behind it in the first; the first slot of both becomes free. While one process
+     * moves `n0`, another one acts between its step in the first subject and that in the second.
+     */
+    async function moveBeside(meanwhile: (other: LimitState) => Promise<unknown>) {
+      const outdated: Subject[] = []
+      const { redis, openState, now } = openLimits(engine)
+      let isInBetween = false
+      const other = openState()
+      const state = openState({
+        onOutdated: (subject) => outdated.push(subject),
+        redis: {
+          ...redis,
+          async ask(script, key, args, withinMs) {
+            if (isInBetween && key.subject.includes('module') && !args.includes('look')) {
+              isInBetween = false
+              await meanwhile(other)
+            }
+            return redis.ask(script, key, args, withinMs)
+          },
+        },
+      })
+      const start = now()
+      await state.fire([inAuthor('sent'), inModule('sent')])
+      await state.reserve(inBoth('n0'))
+      await state.reserve([inAuthor('n1')])
+      await state.resume(await state.cancel(inBoth('sent')))
+      isInBetween = true
+      const advanced = await state.advance(inBoth('n0'))
+      assert.equal(isInBetween, false)
+      const at = async (of: typeof inAuthor, id: string) => (await other.reservedAt([of(id)]))! - start
+      const places = {
+        author: await at(inAuthor, 'n0'),
+        module: await at(inModule, 'n0'),
+        n1: await at(inAuthor, 'n1'),
+      }
+      return { advanced, outdated, places, other }
+    }
+
+    it('keeps its slot for a notification that another process is quicker than', async () => {
+      const { advanced, outdated, places, other } = await moveBeside(async (process) => {
+        const [taken] = await process.reserve([inModule('quicker')])
+        assert.equal(taken!.allowed, true)
+        assert.equal(await process.advance([inAuthor('n1')]), undefined)
+      })
+      assert.equal(advanced, undefined)
+      assert.deepEqual(places, { author: slotMs, module: slotMs, n1: 2 * slotMs })
+      assert.deepEqual(outdated, [author], 'those who looked meanwhile look again')
+      assert.ok((await other.advance([inAuthor('n1')])) !== undefined)
+    })
+
+    it('moves a notification that was cancelled meanwhile nowhere', async () => {
+      const { outdated, other } = await moveBeside((process) => process.cancel(inBoth('n0')))
+      assert.equal((await other.waiting(author)).includes('n0'), false)
+      assert.deepEqual(outdated, [author])
+      const [next] = await other.reserve([{ ...inAuthor('next'), waited: true }])
+      assert.equal(next!.allowed, true, 'nothing stays claimed')
     })
   })
