@@ -183,6 +183,21 @@ export function feedback(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.feedback.of('acme', [other.id]), [untouched])
   })
 
+  test('keeps what is reported of an erased recipient without the provider’s words, however late it comes', async (store) => {
+    const sent = someNotification({ to: { id: 'eve', email: 'eve@example.com' } })
+    const [other] = [someNotification({ to: { id: 'bob' } })]
+    await must(store, { accept: [sent, other] })
+    await must(store, { moves: [settled(sent, epoch + 5)] })
+    await store.beginErasure('acme', 'eve')
+    assert.deepEqual(await store.erase('acme', 'eve'), { done: true })
+    const detail = '550 no such user eve@example.com'
+    const bounce = someEvent({ notificationId: sent.id, type: 'bounce', permanent: true, account: 'main' })
+    const untouched = someEvent({ notificationId: other.id, detail })
+    assert.deepEqual(await store.feedback.keep([{ ...bounce, detail }, untouched]), [true, true])
+    assert.deepEqual(await store.feedback.of('acme', [sent.id]), [bounce])
+    assert.deepEqual(await store.feedback.of('acme', [other.id]), [untouched])
+  })
+
   if (capabilities.durable)
     test('keeps feedback through a restart', async (store, context) => {
       const sent = { key: 'a', tenant: 'acme', notificationId: 'n1', sentAt: epoch }

@@ -11,6 +11,7 @@ import type {
   WaitingBounds,
   WaitingReport,
 } from '../../ports/feedback.ts'
+import { pseudonymPrefix } from '../../ports.ts'
 
 type Range = Pick<FeedbackQuery, 'from' | 'to' | 'cursor' | 'limit'>
 
@@ -33,7 +34,9 @@ export class MemoryFeedback implements FeedbackRecord {
   async keep(events: readonly FeedbackEvent[]): Promise<readonly boolean[]> {
     return events.map((event) => {
       if (this.#events.has(keyOf(event))) return false
-      this.#events.set(keyOf(event), event)
+      const { detail: _, ...rest } = event
+      const to = this.#tenants.get(event.tenant)?.get(event.notificationId)?.to
+      this.#events.set(keyOf(event), to?.id.startsWith(pseudonymPrefix) ? rest : event)
       return true
     })
   }

@@ -8,6 +8,7 @@ import type {
   SentRecord,
   WaitingReport,
 } from '../../ports/feedback.ts'
+import { pseudonymPrefix } from '../../ports.ts'
 import type { Db } from './connection.ts'
 import { isText } from './lists.ts'
 
@@ -49,15 +50,22 @@ export const eventOf = ({ seq: _, notification, kept_at, body, ...row }: Feedbac
 
 /**
  * Writes events, and counts the complaints that are new. They get their numbers in the order of the call, and are written in
- * the order of their keys, so that two processes with the same events never wait for each other.
+ * the order of their keys, so that two processes with the same events never wait for each other. The words of a provider are
+ * left out where the recipient of the notification is erased. An erasure that comes later waits for the lock on the
+ * notification, and removes them; one that has locked it is not waited for, and they are left out, too.
  */
 export const writeFeedback = `WITH asked AS MATERIALIZED (
     SELECT nextval(pg_get_serial_sequence('feedback', 'seq')) AS seq, x.* FROM (SELECT * FROM json_to_recordset($1)
       AS e(n int, tenant text, notification text, key text, category text, type text, at bigint, kept_at bigint, body jsonb)
       ORDER BY n) x
+  ), named AS MATERIALIZED (
+    SELECT id FROM notification WHERE id = ANY(ARRAY(SELECT notification FROM asked WHERE body ? 'detail'))
+      AND recipient NOT LIKE '${pseudonymPrefix}%' FOR SHARE SKIP LOCKED
   ), added AS (
     INSERT INTO feedback (seq, tenant, notification, key, category, type, at, kept_at, body) OVERRIDING SYSTEM VALUE
-      SELECT seq, tenant, notification, key, category, type, at, kept_at, body FROM asked
+      SELECT seq, tenant, notification, key, category, type, at, kept_at,
+        CASE WHEN body ? 'detail' AND notification NOT IN (SELECT id FROM named)
+          AND EXISTS (SELECT FROM notification n WHERE n.id = notification) THEN body - 'detail' ELSE body END FROM asked
       ORDER BY tenant, notification, key, n ON CONFLICT DO NOTHING RETURNING tenant, notification, key, category, type
   ), counted AS (
     INSERT INTO delivery_total AS t (category, tenant, slot, delivered, complained)

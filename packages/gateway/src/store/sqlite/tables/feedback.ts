@@ -8,6 +8,7 @@ import type {
   WaitingBounds,
   WaitingReport,
 } from '../../../ports/feedback.ts'
+import { pseudonymPrefix } from '../../../ports.ts'
 import { checksum, checksumOf, isSound, type Readable, readable, unsoundSumOf } from '../codec/checksum.ts'
 
 const dayMs = 86_400_000
@@ -154,11 +155,20 @@ export function prepareFeedbackWrites(db: DatabaseSync): FeedbackWrites {
     (SELECT day, key FROM sent WHERE day < ? ORDER BY day, key LIMIT ?)`)
   const withDetail = db.prepare('SELECT seq, body, sum FROM feedback WHERE tenant = ? AND notification = ?')
   const update = db.prepare('UPDATE feedback SET body = ?, sum = ? WHERE seq = ?')
+  const recipientOf = db.prepare('SELECT recipient FROM notifications WHERE id = ?')
+
+  /** The recipient may have been erased since the report was read. */
+  function isErased(notificationId: string): boolean {
+    const recipient = recipientOf.get(notificationId)?.recipient as string | undefined
+    return recipient?.startsWith(pseudonymPrefix) === true
+  }
+
   return {
     keepFeedback: (events) =>
       events.map((event) => {
         const { tenant, notificationId, key, category, type, at, keptAt } = event
-        const body = bodyOf(event)
+        const { detail: _, ...rest } = event
+        const body = bodyOf(event.detail !== undefined && isErased(notificationId) ? rest : event)
         const sum = checksumOf(body)
         return insert.run(tenant, notificationId, key, category, type, at, keptAt, body, sum).changes === 1
       }),
