@@ -30,7 +30,7 @@ import type { HoldRecord, HoldWrite } from './ports/holds.ts'
 import type { IntakeRecord } from './ports/intake.ts'
 import type { Admission, AdmissionQuery, CountedQuery } from './ports/limiter.ts'
 import type { AccountRecord } from './ports/providers.ts'
-import type { Erasing, RecipientReads, RecipientVersion } from './ports/recipients.ts'
+import type { Erasing, RecipientReads, RecipientVersion, ReportedOf } from './ports/recipients.ts'
 import type { SendRights } from './ports/send-rights.ts'
 import type { TimeLine } from './ports/time.ts'
 import type { DeliveryCounts } from './ports/traffic.ts'
@@ -136,6 +136,8 @@ export interface Change {
   readonly recipients?: readonly Recipient[]
   /** The change applies only while these recipients have the versions under which it was decided (`isVersioned`). */
   readonly decidedFor?: readonly RecipientVersion[]
+  /** The change applies only while these notifications name their recipients, of whom none is being erased. */
+  readonly reportedOf?: readonly ReportedOf[]
   /** The change applies only while these are the newest generations of their states. */
   readonly generations?: readonly TenantGeneration[]
   readonly answer?: StoredAnswer

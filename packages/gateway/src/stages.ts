@@ -16,6 +16,7 @@ import type {
   TimelineEvent,
 } from './model.ts'
 import type { Firing, LimitRequest } from './ports/limiter.ts'
+import type { ReportedOf } from './ports/recipients.ts'
 import type { Occupancy, Room, TakenRoom } from './ports/tenants.ts'
 import type {
   Change,
@@ -83,10 +84,10 @@ export interface Gate {
   /** Cancels a waiting notification and releases its slots. Throws NOT_FOUND, NOT_CANCELLABLE. */
   cancel(tenant: string, id: string): Promise<void>
   /**
-   * Stores a recipient and re-evaluates the recipient's waiting notifications. False where another process has written
-   * the recipient since the version that it names: then nothing is stored.
+   * Stores a recipient and re-evaluates the waiting notifications. False where another process has written the recipient
+   * since the version that it names. Throws NOT_FOUND where the recipient of what was reported was erased since.
    */
-  saveRecipient(recipient: Recipient): Promise<boolean>
+  saveRecipient(recipient: Recipient, reportedOf?: readonly ReportedOf[]): Promise<boolean>
   /**
    * The notification's current slot in its tenant's throttle queue, which moves up; undefined where it stands in
    * none.

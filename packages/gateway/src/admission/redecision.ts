@@ -4,10 +4,11 @@
  */
 import { awaitsLimits } from '../awaits-limits.ts'
 import { type Conflicted, conflicted, isAmong, retryOnConflict } from '../conflict.ts'
-import { isStateAway } from '../errors.ts'
+import { isStateAway, SluiceError } from '../errors.ts'
 import { isFinal, type Notification, type Patch, type Recipient, revisionOf } from '../model.ts'
 import { recipientSubject } from '../policy/subject.ts'
 import type { Notifier } from '../ports/fleet.ts'
+import type { ReportedOf } from '../ports/recipients.ts'
 import type { ThrottleTurn } from '../ports/tenants.ts'
 import type { Clock, LimitState, Page, Store, TenantGeneration } from '../ports.ts'
 import type { Ledger, RecipientLimiter, Scheduler } from '../stages.ts'
@@ -60,7 +61,7 @@ export interface Redecision {
   /** Applies the recipient's preferences to a waiting notification, where the process died within `saveRecipient`. */
   review(waiting: Notification): Promise<void>
   /** Writes a recipient's preferences and applies them at once to all of the recipient's waiting notifications. */
-  saveRecipient(recipient: Recipient): Promise<boolean>
+  saveRecipient(recipient: Recipient, reportedOf?: readonly ReportedOf[]): Promise<boolean>
 }
 
 /** Rows of one recipient that are in memory at once while a changed preference is applied to them. */
@@ -355,13 +356,17 @@ export function createRedecision(options: RedecisionOptions): Redecision {
 
     review,
 
-    async saveRecipient(recipient) {
+    async saveRecipient(recipient, reportedOf = []) {
       const subject = recipientSubject(recipient.tenant, recipient.id)
       // Waiting notifications gain by the change before new ones, and none of them moves up in the middle of it.
       await state.pause([subject])
       let isWritten = false
       await movingUp.settleAfter(subject, async () => {
-        isWritten = (await ledger.commit({ recipients: [recipient] })).applied
+        const condition = reportedOf.length === 0 ? {} : { reportedOf }
+        const result = await ledger.commit({ recipients: [recipient], ...condition })
+        if (!result.applied && isAmong(result.conflicts, 'erased', recipient.id))
+          throw new SluiceError('NOT_FOUND', 'This person was erased.')
+        isWritten = result.applied
         const writtenAt = clock.now()
         if (isWritten)
           notifier.tell({ topic: 'recipient', tenant: recipient.tenant, recipient: recipient.id })

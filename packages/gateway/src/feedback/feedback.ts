@@ -5,6 +5,7 @@
  * A report whose notification is not known yet waits on record and is tried again: webhooks overtake the settlement.
  */
 import { createHash } from 'node:crypto'
+import { conflicted, retryOnConflict } from '../conflict.ts'
 import { SluiceError } from '../errors.ts'
 import type { Recipient } from '../model.ts'
 import {
@@ -15,19 +16,25 @@ import {
   type FeedbackType,
   feedbackTypes,
   type NotificationName,
-  type ReportedNotification,
   type WaitingReport,
 } from '../ports/feedback.ts'
-import { type Clock, pseudonymPrefix } from '../ports.ts'
+import type { ReportedOf } from '../ports/recipients.ts'
+import type { Clock } from '../ports.ts'
 import type { Correlate, ReportBy } from './correlation.ts'
-import { changeOf, type RecipientChange } from './effects.ts'
-import { cleanDetail, keyOf, type Report, type Reporter } from './report.ts'
+import type { RecipientChange } from './effects.ts'
+import { keyOf, type Report, type Reporter } from './report.ts'
+import { editsOf, nameOfRecipient, type ReportedEvent, reportedEvent } from './reported-event.ts'
 
 export interface FeedbackOptions {
   readonly record: Pick<FeedbackRecord, 'keep' | 'keysOf' | 'keepWaiting' | 'waiting' | 'endWaiting'>
   readonly correlate: Correlate
-  /** Changes a stored recipient, after the changes before it. */
-  readonly edit: (tenant: string, id: string, change: RecipientChange) => Promise<Recipient>
+  /** Changes a stored recipient, after the changes before it; throws NOT_FOUND where the recipient was erased meanwhile. */
+  readonly edit: (
+    tenant: string,
+    id: string,
+    change: RecipientChange,
+    reportedOf: readonly ReportedOf[],
+  ) => Promise<Recipient>
   readonly clock: Pick<Clock, 'now' | 'at'>
   /** True while this process tries the waiting reports of all processes again. */
   readonly tries: () => boolean
@@ -68,8 +75,6 @@ const waitingBounds = { ofOne: 1_000, ofAll: 10_000 }
 const keptMax = 64
 const isCounted = (type: FeedbackType): boolean =>
   type === 'complaint' || type === 'bounce' || type === 'unsubscribe'
-/** A reporter's clock may be ahead; an event does not count later than now. */
-const notLater = (at: number, now: number): number => Math.min(at, now)
 
 interface Call {
   readonly reports: readonly ReportBy[]
@@ -79,14 +84,10 @@ interface Call {
   readonly reject: (error: unknown) => void
 }
 
-interface Correlated {
+interface Correlated extends ReportedEvent {
   readonly call: Call
   /** The id under which the report waits on record; absent for a first try. */
   readonly waits: string | undefined
-  readonly recipient: string
-  /** The event's change of the recipient; absent where it changes nothing. */
-  readonly change: RecipientChange | undefined
-  readonly event: FeedbackEvent
 }
 
 export function createFeedback(options: FeedbackOptions): Feedback {
@@ -161,11 +162,9 @@ export function createFeedback(options: FeedbackOptions): Feedback {
     const ended: string[] = []
     for (const [index, notification] of notifications.entries()) {
       const { report, by, call, waits } = reports[index]!
-      if (notification !== undefined) {
-        const change = changeOf(report, notification)
-        const event = eventOf(report, notification, by, now)
-        found.push({ call, waits: waits?.id, recipient: notification.to.id, change, event })
-      } else if (waits === undefined) unknownYet.push({ report, by })
+      if (notification !== undefined)
+        found.push({ call, waits: waits?.id, ...reportedEvent({ report, by }, notification, now) })
+      else if (waits === undefined) unknownYet.push({ report, by })
       else if (waits.until <= now) {
         giveUp({ report, by })
         ended.push(waits.id)
@@ -182,13 +181,50 @@ export function createFeedback(options: FeedbackOptions): Feedback {
     return rest
   }
 
+  /** Changes recipients; returns the events of those who were erased since they were read: of them nothing is changed. */
+  async function changeRecipients(events: readonly Correlated[]): Promise<readonly Correlated[]> {
+    const erased = await Promise.all(
+      editsOf(events).map(async ({ tenant, recipient, change, reportedOf }) => {
+        try {
+          await edit(tenant, recipient, change, reportedOf)
+          return []
+        } catch (error) {
+          if (error instanceof SluiceError && error.code === 'NOT_FOUND')
+            return [nameOfRecipient(tenant, recipient)]
+          throw error
+        }
+      }),
+    )
+    const names = new Set(erased.flat())
+    return events.filter(({ event: { tenant }, recipient }) => names.has(nameOfRecipient(tenant, recipient)))
+  }
+
+  /** Reads the notifications of events again; what retention has removed meanwhile is left out. */
+  async function readAgain(events: readonly Correlated[]): Promise<readonly Correlated[]> {
+    const notifications = await correlate(events.map(({ reported }) => reported))
+    const now = clock.now()
+    return events.flatMap((each, index) => {
+      const notification = notifications[index]
+      return notification === undefined ? [] : { ...each, ...reportedEvent(each.reported, notification, now) }
+    })
+  }
+
   /** Changes recipients and then keeps the events. Other processes make it wait; batches behind it do not. */
   function changeBeside(events: readonly Correlated[], ending: readonly Call[]): void {
     async function change(): Promise<void> {
-      await Promise.all(
-        editsOf(events).map(({ tenant, recipient, change }) => edit(tenant, recipient, change)),
-      )
-      await keep(events)
+      let left = events
+      // Notifications of erased recipients are read again under the names that are left, which no erasure takes away.
+      const end = await retryOnConflict(async () => {
+        const erased = await changeRecipients(left)
+        await keep(left.filter((each) => !erased.includes(each)))
+        if (erased.length === 0) return true
+        left = await readAgain(erased)
+        return conflicted
+      })
+      if (end === conflicted)
+        throw new SluiceError('STORE_UNAVAILABLE', 'The recipient met too many changes at once. Try again.', {
+          retryAfterMs: 1_000,
+        })
       await endWaiting(events.flatMap(({ waits }) => waits ?? []))
     }
     const names = events.map(({ event }) => nameOf(event))
@@ -300,24 +336,6 @@ export function createFeedback(options: FeedbackOptions): Feedback {
   }
 }
 
-interface RecipientEdit {
-  readonly tenant: string
-  readonly recipient: string
-  readonly change: RecipientChange
-}
-
-/** Finds what events change: all changes of a recipient, in their order, are one write. */
-function editsOf(correlated: readonly Correlated[]): readonly RecipientEdit[] {
-  const edits = correlated.flatMap(({ event: { tenant }, recipient, change }): readonly RecipientEdit[] =>
-    change === undefined ? [] : [{ tenant, recipient, change }],
-  )
-  const byRecipient = Map.groupBy(edits, ({ tenant, recipient }) => JSON.stringify([tenant, recipient]))
-  return [...byRecipient.values()].map(([first, ...others]) => ({
-    ...first!,
-    change: (before) => others.reduce((recipient, { change }) => change(recipient), first!.change(before)),
-  }))
-}
-
 const nameOf = ({ tenant, notificationId }: NotificationName): string =>
   JSON.stringify([tenant, notificationId])
 
@@ -331,28 +349,4 @@ function waitingOf({ report, by }: ReportBy, until: number): WaitingReport {
   const named = JSON.stringify([reporter, notificationId, providerMessageId, address, keyOf(report)])
   const id = createHash('sha256').update(named).digest('hex').slice(0, 32)
   return { id, reporter, until, body: JSON.stringify({ report, by }) }
-}
-
-function eventOf(
-  report: Report,
-  notification: ReportedNotification,
-  by: Reporter,
-  now: number,
-): FeedbackEvent {
-  const { tenant, id, to, channel, category } = notification
-  // The provider's words may repeat the address of a recipient who was erased meanwhile.
-  const detail = to.id.startsWith(pseudonymPrefix) ? undefined : cleanDetail(report.detail)
-  return {
-    tenant,
-    notificationId: id,
-    key: keyOf(report),
-    type: report.type,
-    channel,
-    category,
-    at: notLater(report.at, now),
-    keptAt: now,
-    ...(report.permanent === true ? { permanent: true } : {}),
-    ...(detail === undefined ? {} : { detail }),
-    ...(by.tenant === undefined ? { account: by.account } : {}),
-  }
 }

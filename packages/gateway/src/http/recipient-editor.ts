@@ -6,15 +6,21 @@
 import { conflicted, retryOnConflict } from '../conflict.ts'
 import { SluiceError } from '../errors.ts'
 import type { Recipient } from '../model.ts'
+import type { ReportedOf } from '../ports/recipients.ts'
 import type { RecipientKey, Store, StoredRecipient } from '../ports.ts'
 import type { Gate } from '../stages.ts'
 
 export interface RecipientEditor {
   /**
    * Stores the result of `change` and returns it; the recipient before is undefined where unknown. Throws the
-   * errors of `change`.
+   * errors of `change`, and NOT_FOUND where a notification of which this was reported has another recipient: an erased one.
    */
-  edit(tenant: string, id: string, change: ChangeRecipient): Promise<Recipient>
+  edit(
+    tenant: string,
+    id: string,
+    change: ChangeRecipient,
+    reportedOf?: readonly ReportedOf[],
+  ): Promise<Recipient>
   /** Runs other work on a recipient while no edit of them runs. */
   alone(tenant: string, id: string, work: () => Promise<void>): Promise<void>
 }
@@ -30,12 +36,18 @@ export function createRecipientEditor(options: {
   const last = new Map<string, Promise<unknown>>()
   const read = createSharedRead(store)
 
-  async function editNow(tenant: string, id: string, change: ChangeRecipient): Promise<Recipient> {
+  async function editNow(
+    tenant: string,
+    id: string,
+    change: ChangeRecipient,
+    reportedOf?: readonly ReportedOf[],
+  ): Promise<Recipient> {
     const after = await retryOnConflict(async () => {
       const stored: Partial<StoredRecipient> = (await read({ tenant, recipient: id })) ?? {}
       const { erased = false, left = 0, version = left, ...before } = stored
       const changed = change(before.id === undefined ? undefined : (before as Recipient), erased)
-      const isSaved = await gate.saveRecipient(store.isVersioned ? { ...changed, version } : changed)
+      const saved = store.isVersioned ? { ...changed, version } : changed
+      const isSaved = await gate.saveRecipient(saved, reportedOf)
       return isSaved ? changed : conflicted
     })
     if (after !== conflicted) return after
@@ -57,7 +69,8 @@ export function createRecipientEditor(options: {
   }
 
   return {
-    edit: (tenant, id, change) => inTurn(tenant, id, () => editNow(tenant, id, change)),
+    edit: (tenant, id, change, reportedOf) =>
+      inTurn(tenant, id, () => editNow(tenant, id, change, reportedOf)),
     alone: inTurn,
   }
 }

@@ -112,7 +112,10 @@ export interface FeedbackRecord {
   keepSent(records: readonly SentRecord[]): Promise<void>
   /** Finds the newest record of each key that was sent at `since` or later. At most 1,000 keys at once. */
   findSent(keys: readonly string[], since: number): Promise<readonly (SentRecord | undefined)[]>
-  /** Finds notifications by id alone, in the order of the ids. At most 1,000 ids at once. */
+  /**
+   * Finds notifications by id alone, in the order of the ids. One whose recipient is being erased stands under the name that
+   * is left of the recipient, and has no address. At most 1,000 ids at once.
+   */
   reported(notificationIds: readonly string[]): Promise<readonly (ReportedNotification | undefined)[]>
   /**
    * Removes events that were recorded before `events`, and sent records of before `sent`.

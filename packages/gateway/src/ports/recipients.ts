@@ -15,6 +15,11 @@ export interface RecipientVersion extends RecipientKey {
   readonly version: number
 }
 
+/** A notification of which a report changes its recipient. */
+export interface ReportedOf extends RecipientKey {
+  readonly notificationId: string
+}
+
 export interface RecipientReads {
   /**
    * True where other processes write recipients too. Then a recipient is read with its `version`; a write applies only

@@ -7,10 +7,12 @@ import { type TestContext, test } from 'node:test'
 import { someNotification } from '../../src/conformance/store/sample.ts'
 import type { Report } from '../../src/feedback/report.ts'
 import { withFeedback } from '../../src/http/timeline-feedback.ts'
-import type { FeedbackHappening } from '../../src/ports/feedback.ts'
+import type { FeedbackHappening, FeedbackRecord } from '../../src/ports/feedback.ts'
+import type { Store } from '../../src/ports.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
 import { during, twoProcesses } from '../guarantees/two-processes.ts'
 import { createHarness, type Harness, minute, second } from '../harness.ts'
+import { overriding } from '../overriding.ts'
 
 const acme = { tenant: 'default' }
 
@@ -192,6 +194,49 @@ test('what a provider says of a recipient who was erased meanwhile is not kept, 
       ['complaint', undefined],
     ],
   )
+})
+
+test('a report that found its notification before the recipient was erased opts out what is left of the recipient, and marks no address', async (t) => {
+  let meanwhile = async (): Promise<void> => {}
+  const wrap = (store: Store): Store => {
+    const feedback: FeedbackRecord = {
+      ...store.feedback,
+      async reported(ids) {
+        const found = await store.feedback.reported(ids)
+        await meanwhile()
+        return found
+      },
+    }
+    return overriding(store, { feedback })
+  }
+  const harness = await createHarness({ policy: { version: 1 }, wrap })
+  t.after(() => harness.stop())
+  const { gateway } = harness
+  const { id } = await harness.post(email)
+  await harness.runFor(second)
+  meanwhile = async () => {
+    meanwhile = async () => {}
+    await gateway.erase(acme.tenant, email.to.id)
+  }
+  const detail = '550 no such user ada@example.com'
+  const late = { notificationId: id, at: harness.clock.now(), detail }
+  const reports = [
+    { ...late, type: 'bounce', permanent: true } as const,
+    { ...late, type: 'complaint' } as const,
+  ]
+  await harness.done(gateway.feedback.report(reports, acme))
+  const optOuts = [{ category: 'marketing', channel: 'email' }]
+  const left = { tenant: acme.tenant, id: email.to.id, optOuts, erased: true }
+  assert.deepEqual(await gateway.store.recipient(acme.tenant, email.to.id), left)
+  const kept = await gateway.store.feedback.of(acme.tenant, [id])
+  assert.deepEqual(
+    kept.map(({ type, detail }) => [type, detail]),
+    [
+      ['bounce', undefined],
+      ['complaint', undefined],
+    ],
+  )
+  assert.equal((await harness.post(email)).decision.reason, 'opted_out')
 })
 
 test('the provider’s address decides which one bounced', async (t) => {

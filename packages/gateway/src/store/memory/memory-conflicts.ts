@@ -3,6 +3,7 @@ import type { Digest, Notification } from '../../model.ts'
 import type { Change, Conflict, StoredAnswer } from '../../ports.ts'
 import type { MemoryCounts } from './memory-counts.ts'
 import type { MemoryDigests } from './memory-digests.ts'
+import type { MemoryErasures } from './memory-erasures.ts'
 import type { MemoryItems } from './memory-items.ts'
 import type { MemoryJobs } from './memory-jobs.ts'
 import { answerKey, groupKey } from './memory-keys.ts'
@@ -15,6 +16,7 @@ export interface ConflictParts {
   readonly jobs: MemoryJobs
   readonly counts: MemoryCounts
   readonly answers: ReadonlyMap<string, StoredAnswer>
+  readonly erasures: Pick<MemoryErasures, 'pendingNameOf'>
 }
 
 export function conflictsOf(change: Change, parts: ConflictParts): readonly Conflict[] {
@@ -39,6 +41,11 @@ export function conflictsOf(change: Change, parts: ConflictParts): readonly Conf
   }
   for (const { id } of contents) if (parts.counts.hasContent(id)) note('content', id)
   if (answer !== undefined && parts.answers.has(answerKey(answer))) note('answer', answer.key)
+  for (const { tenant, recipient, notificationId } of change.reportedOf ?? []) {
+    const isErasing = parts.erasures.pendingNameOf(tenant, recipient) !== undefined
+    if (isErasing || parts.find({ tenant, id: notificationId })?.to.id !== recipient)
+      note('erased', recipient)
+  }
   if (conflicts.length > 0) return conflicts
   return digests
     .filter((write) => 'left' in write && write.left !== leftIn(write.digest, change, parts))

@@ -49,6 +49,11 @@ export class MemoryErasures {
     return { ...left, id, erased: true, ...(version === undefined ? {} : { left: version }) }
   }
 
+  /** The pseudonym of a recipient who is being erased; undefined for all others. */
+  pendingNameOf(tenant: string, recipient: string): string | undefined {
+    return this.#pending.has(keyOf(tenant, recipient)) ? this.nameOf(tenant, recipient) : undefined
+  }
+
   pending() {
     return [...this.#pending.values()]
   }

@@ -13,6 +13,8 @@ import type {
 } from '../../ports/feedback.ts'
 import { pseudonymPrefix } from '../../ports.ts'
 
+/** Names what is left of a recipient who is being erased; undefined for all others. */
+type PendingNameOf = (tenant: string, recipient: string) => string | undefined
 type Range = Pick<FeedbackQuery, 'from' | 'to' | 'cursor' | 'limit'>
 
 const keyOf = ({ tenant, notificationId, key }: FeedbackEvent): string =>
@@ -23,12 +25,14 @@ const byTime = (a: FeedbackEvent, b: FeedbackEvent): number => a.at - b.at
 
 export class MemoryFeedback implements FeedbackRecord {
   readonly #tenants: ReadonlyMap<string, ReadonlyMap<string, Notification>>
+  readonly #pendingNameOf: PendingNameOf
   readonly #events = new Map<string, FeedbackEvent>()
   readonly #sent = new Map<string, SentRecord>()
   readonly #waiting = new Map<string, WaitingReport>()
 
-  constructor(tenants: ReadonlyMap<string, ReadonlyMap<string, Notification>>) {
+  constructor(tenants: ReadonlyMap<string, ReadonlyMap<string, Notification>>, pendingNameOf: PendingNameOf) {
     this.#tenants = tenants
+    this.#pendingNameOf = pendingNameOf
   }
 
   async keep(events: readonly FeedbackEvent[]): Promise<readonly boolean[]> {
@@ -108,7 +112,11 @@ export class MemoryFeedback implements FeedbackRecord {
 
   async reported(ids: readonly string[]): Promise<readonly (ReportedNotification | undefined)[]> {
     const tenants = [...this.#tenants.values()]
-    return ids.map((id) => tenants.find((rows) => rows.has(id))?.get(id))
+    return ids.map((id) => {
+      const found = tenants.find((rows) => rows.has(id))?.get(id)
+      const name = found && this.#pendingNameOf(found.tenant, found.to.id)
+      return found === undefined || name === undefined ? found : { ...found, to: { id: name } }
+    })
   }
 
   async prune({ events, sent }: { readonly events: number; readonly sent: number }): Promise<number> {

@@ -79,7 +79,7 @@ export class MemoryStore implements Store {
     return found !== undefined && this.fleet?.isFree(found) === false ? undefined : found
   })
   readonly #counts = new MemoryCounts((tenant, by) => this.fleet?.count(tenant, by))
-  readonly feedback = new MemoryFeedback(this.#tenants)
+  readonly feedback = new MemoryFeedback(this.#tenants, (...of) => this.#erasures.pendingNameOf(...of))
   readonly deliveryTotals?: NonNullable<Store['deliveryTotals']>
   readonly intake = new MemoryIntake()
   readonly #erasures = new MemoryErasures({
@@ -100,6 +100,7 @@ export class MemoryStore implements Store {
     jobs: this.#jobs,
     counts: this.#counts,
     answers: this.#answers,
+    erasures: this.#erasures,
   }
   #closed = false
   readonly #versioned = (recipient: Recipient) => this.fleet?.versioned(recipient) ?? recipient

@@ -256,14 +256,15 @@ export interface EncodedChange {
   readonly rest: Readonly<Partial<Record<RestKind, readonly object[]>>>
 }
 
-type RestKind = 'recipients' | 'decided' | 'answers' | 'jobs' | 'accounts' | 'holds'
+const restKinds = ['recipients', 'decided', 'reported', 'answers', 'jobs', 'accounts', 'holds'] as const
+type RestKind = (typeof restKinds)[number]
 
 /**
  * Makes rows of a change. `pseudonymOf` names what an erasure has left of a recipient: a write that has a version is
  * compared with that, too.
  */
 export function encodeChange(change: Change, isLogged = false, pseudonymOf?: PseudonymOf): EncodedChange {
-  const { decidedFor, generations = [] } = change
+  const { decidedFor, reportedOf, generations = [] } = change
   const text = isLogged ? logTextOf(change) : undefined
   const {
     accept = [],
@@ -311,6 +312,7 @@ export function encodeChange(change: Change, isLogged = false, pseudonymOf?: Pse
         })),
       }),
       ...(decidedFor && { decided: decidedFor }),
+      ...(reportedOf && { reported: reportedOf.map(({ notificationId: id, ...of }) => ({ id, ...of })) }),
       ...(answer && {
         answers: [{ ...answer, hash: answer.requestHash, created_at: answer.createdAt }],
       }),
@@ -357,9 +359,8 @@ export function encodeGroup(changes: readonly EncodedChange[]): EncodedGroup {
     const rows = changes.flatMap((change, c) => rowsOf(change).map((row) => ({ c, ...row })))
     return rows.length === 0 ? undefined : rows
   }
-  const kinds: readonly RestKind[] = ['recipients', 'decided', 'answers', 'jobs', 'accounts', 'holds']
   const rest = {
-    ...Object.fromEntries(kinds.map((kind) => [kind, placed(({ rest }) => rest[kind] ?? [])])),
+    ...Object.fromEntries(restKinds.map((kind) => [kind, placed(({ rest }) => rest[kind] ?? [])])),
     contents: kept(({ contents }) => contents),
   }
   const hasRest = Object.values(rest).some((rows) => rows !== undefined)

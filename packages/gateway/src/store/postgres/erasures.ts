@@ -213,6 +213,8 @@ export function createErasures({
         const name = pseudonymOf(tenant, recipient)
         const running = [lockRunning, [tenant, JSON.stringify(recipient)]] as const
         await renameInJobs(connection, running, recipient, name)
+        // Waits for reports that change the recipient: none is written behind this.
+        await connection.query('SELECT pg_advisory_xact_lock(erasure_lock($1, $2))', [tenant, recipient])
         const [known] = await connection.query<{ body: Recipient }>(
           'DELETE FROM recipient WHERE tenant = $1 AND id = $2 RETURNING body',
           [tenant, recipient],

@@ -11,6 +11,7 @@ import type {
 import { pseudonymPrefix } from '../../ports.ts'
 import type { Db } from './connection.ts'
 import { isText } from './lists.ts'
+import type { PseudonymOf } from './pseudonyms.ts'
 
 /** Rows that are removed in one transaction. */
 const pruneSlice = 500
@@ -98,7 +99,7 @@ const columns = 'seq, tenant, notification, key, category, type, at, kept_at, bo
 const nameOf = (tenant: string, notification: string, key: string): string =>
   JSON.stringify([tenant, notification, key])
 
-export function createFeedback(db: Db): FeedbackRecord {
+export function createFeedback(db: Db, pseudonymOf: PseudonymOf): FeedbackRecord {
   async function page(
     where: string,
     values: readonly unknown[],
@@ -195,12 +196,17 @@ export function createFeedback(db: Db): FeedbackRecord {
       })
     },
     async reported(ids) {
-      const rows = await db.query<ReportedNotification>(
-        `SELECT id, tenant, channel, category, body->'to' AS "to", state->'timeline' AS timeline
-          FROM whole WHERE id = ANY($1)`,
+      const rows = await db.query<ReportedNotification & { readonly erasing: boolean }>(
+        `SELECT id, tenant, channel, category, body->'to' AS "to", state->'timeline' AS timeline,
+            EXISTS (SELECT FROM erasure e WHERE e.tenant = w.tenant AND e.recipient = w.recipient) AS erasing
+          FROM whole w WHERE id = ANY($1)`,
         [ids.filter(isText)],
       )
-      const found = new Map(rows.map((row) => [row.id, row]))
+      const named = rows.map(
+        ({ erasing, ...row }): ReportedNotification =>
+          erasing ? { ...row, to: { id: pseudonymOf(row.tenant, row.to.id) } } : row,
+      )
+      const found = new Map(named.map((row) => [row.id, row]))
       return ids.map((id) => found.get(id))
     },
     prune: async ({ events, sent }) =>

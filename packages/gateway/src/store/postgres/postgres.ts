@@ -192,7 +192,7 @@ function storeOf(opened: Opened): Store {
     unsettled,
     isVersioned: !alone,
     othersCallForMs: alone ? 0 : rightMs,
-    feedback: createFeedback(db),
+    feedback: createFeedback(db, pseudonymOf),
     ...(isLogged ? { outbox: createOutbox(db) } : {}),
     intake: createIntake(db),
     leftToBroker: createLeftToBroker({ db, writer, member, read }),

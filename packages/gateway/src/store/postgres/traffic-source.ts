@@ -41,7 +41,8 @@ function sourceOf(connection: Connection, address: PostgresAddress): TrafficSour
       throw storeFault(error, address)
     }
   }
-  const record = createFeedback({ query })
+  // It finds no notification by a report.
+  const record = createFeedback({ query }, (_, recipient) => recipient)
   return {
     async tenants() {
       const rows = await query<{ tenant: string }>('SELECT DISTINCT tenant FROM tally ORDER BY tenant', [])

@@ -8,6 +8,7 @@ import type { FeedbackPage, FeedbackRecord } from '../../ports/feedback.ts'
 import type { IntakeRecord } from '../../ports/intake.ts'
 import type { Page } from '../../ports.ts'
 import type { Readable } from './codec/checksum.ts'
+import type { Erased } from './tables/erasures.ts'
 import type { FoundPage } from './tables/feedback.ts'
 import type { EngineClient } from './worker/engine-client.ts'
 import type { PackedPage } from './worker/packed-rows.ts'
@@ -15,6 +16,8 @@ import type { PackedPage } from './worker/packed-rows.ts'
 export interface SqliteFeedbackOptions {
   readonly ask: EngineClient['ask']
   readonly read: EngineClient['read']
+  /** Lists who is being erased, with the names that are left of them. */
+  readonly erasing: () => Promise<readonly Erased[]>
   /** Decodes a page of notifications; leaves out damaged ones. */
   readonly pageOf: (page: PackedPage) => Promise<Pick<Page<Notification>, 'items'>>
   /** Hears of each row that cannot be read. */
@@ -28,7 +31,7 @@ const feedbackSlice = 500
 const poisonSlice = 100
 
 export function createSqliteFeedback(options: SqliteFeedbackOptions): FeedbackRecord {
-  const { ask, read, pageOf, onDamaged, untilDone } = options
+  const { ask, read, erasing, pageOf, onDamaged, untilDone } = options
   function found<T>({ found, damaged }: Readable<T>): readonly T[] {
     for (const what of damaged) onDamaged(what)
     return found
@@ -49,8 +52,14 @@ export function createSqliteFeedback(options: SqliteFeedbackOptions): FeedbackRe
     keepSent: (records) => ask('keepSent', records),
     findSent: (keys, since) => read('findSent', keys, since),
     async reported(ids) {
+      // Asked for first: an erasure that is not among them any more has renamed its notifications before they are read.
+      const erased = await erasing()
       const { items } = await pageOf(await read('notificationsOf', ids))
-      const byId = new Map(items.map((each) => [each.id, each]))
+      const named = items.map((item) => {
+        const own = erased.find(({ tenant, recipient }) => tenant === item.tenant && recipient === item.to.id)
+        return own === undefined ? item : { ...item, to: { id: own.pseudonym } }
+      })
+      const byId = new Map(named.map((each) => [each.id, each]))
       return ids.map((id) => byId.get(id))
     },
     async prune(before) {
@@ -67,7 +76,7 @@ export function createSqliteFeedback(options: SqliteFeedbackOptions): FeedbackRe
 
 // ---- intakes
 
-export function createSqliteIntake(options: Omit<SqliteFeedbackOptions, 'pageOf'>): IntakeRecord {
+export function createSqliteIntake(options: Omit<SqliteFeedbackOptions, 'erasing' | 'pageOf'>): IntakeRecord {
   const { ask, read, onDamaged, untilDone } = options
   return {
     async positions(topicId) {

@@ -124,6 +124,10 @@ export function createSqliteStore({
     recipient,
     pseudonym: pseudonymOf(tenant, recipient),
   })
+  const erasing = async (): Promise<readonly Erased[]> =>
+    hasErased
+      ? (await ask('erasuresPending')).map(({ tenant, recipient }) => erasedOf(tenant, recipient))
+      : []
   const bloomFilter = createBloomFilter(engine.hashKey)
   /** Looks up the recipient under its own name, and under the pseudonym of an erased recipient. */
   const isNew = (what: Kind, tenant: string, id: string): boolean =>
@@ -203,7 +207,7 @@ export function createSqliteStore({
     isVersioned: false,
     othersCallForMs: 0,
     begin: () => ownRights,
-    feedback: createSqliteFeedback({ ask, read, pageOf, onDamaged: damagedRows.note, untilDone }),
+    feedback: createSqliteFeedback({ ask, read, erasing, pageOf, onDamaged: damagedRows.note, untilDone }),
     ...(isLogged ? { outbox: createSqliteOutbox({ ask, read, onDamaged: damagedRows.note }) } : {}),
     intake: createSqliteIntake({ ask, read, onDamaged: damagedRows.note, untilDone }),
     ...createSqliteTakeover({

@@ -4,16 +4,31 @@ import { after, describe, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { needs } from '../../../../../scripts/services/needs.ts'
 import { epoch, settled, someNotification, stillClock } from '../../../src/conformance/store/sample.ts'
-import { must } from '../../../src/conformance/store/suite.ts'
+import { applied, conflict, must } from '../../../src/conformance/store/suite.ts'
 import type { FeedbackEvent } from '../../../src/ports/feedback.ts'
 import { pseudonymPrefix } from '../../../src/ports.ts'
-import { connect } from '../../../src/store/postgres/connection.ts'
+import { type Connection, connect } from '../../../src/store/postgres/connection.ts'
 import { feedbackRow, writeFeedback } from '../../../src/store/postgres/feedback.ts'
 import { addressOf, dropSchemas, openAt, schemaUrl } from './database.ts'
 
-/** True where it has not ended within 50 ms. */
-const isPending = (promise: Promise<unknown>): Promise<boolean> =>
-  Promise.race([promise.then(() => false), sleep(50, true)])
+const waitersText = `WITH RECURSIVE waiter(pid) AS (
+    SELECT pg_backend_pid() UNION SELECT a.pid FROM pg_stat_activity a JOIN waiter w ON w.pid = ANY(pg_blocking_pids(a.pid))
+  ) SELECT count(*)::int - 1 AS waiters FROM waiter`
+
+/** Resolves with true once so many wait for the transaction, one behind the other, and with false where the promise is settled. */
+async function waitsFor(promise: Promise<unknown>, { query }: Connection, count = 1): Promise<boolean> {
+  let isSettled = false
+  const settle = (): void => {
+    isSettled = true
+  }
+  promise.then(settle, settle)
+  while (!isSettled) {
+    const [found] = await query<{ waiters: number }>(waitersText)
+    if (found!.waiters >= count) return true
+    await sleep(10)
+  }
+  return false
+}
 
 /** A store with a delivered notification to Eve and a bounce of it, and a connection of another process. */
 async function open(t: TestContext, name: string) {
@@ -30,7 +45,7 @@ async function open(t: TestContext, name: string) {
     ...{ category: 'product', at: epoch, keptAt: epoch, detail: '550 no such user eve@example.com' },
   } as const
   const details = async () => (await store.feedback.of('acme', [sent.id])).map(({ detail }) => detail)
-  return { store, other, sent, bounce, details }
+  return { url, store, other, sent, bounce, details }
 }
 
 describe('a report and an erasure at once on PostgreSQL', needs('postgres'), () => {
@@ -55,9 +70,42 @@ describe('a report and an erasure at once on PostgreSQL', needs('postgres'), () 
     await other.query(writeFeedback, [JSON.stringify([{ n: 0, ...feedbackRow(bounce) }])])
     await store.beginErasure('acme', 'eve')
     const erased = store.erase('acme', 'eve')
-    assert.equal(await isPending(erased), true, 'it waits for the report')
+    assert.equal(await waitsFor(erased, other), true, 'it waits for the report')
     await other.query('COMMIT')
     assert.deepEqual(await erased, { done: true })
     assert.deepEqual(await details(), [undefined])
+  })
+  const invalid = [{ channel: 'email', address: 'eve@example.com', at: epoch }] as const
+  const marked = { tenant: 'acme', id: 'eve', invalid, version: 0 }
+
+  test('refuse what a report changes of a recipient whose erasure has begun, and is not committed yet', async (t) => {
+    const { store, other, sent } = await open(t, 'mark behind')
+    await other.query('BEGIN')
+    await other.query("SELECT pg_advisory_xact_lock(erasure_lock('acme', 'eve'))")
+    await other.query("INSERT INTO erasure VALUES ('acme', 'eve', nextval('acceptance'))")
+    const reportedOf = [{ tenant: 'acme', recipient: 'eve', notificationId: sent.id }]
+    const written = store.commit({ recipients: [marked], reportedOf })
+    assert.equal(await waitsFor(written, other), true)
+    await other.query('COMMIT')
+    assert.deepEqual(await written, conflict('erased', 'eve'))
+    assert.equal(await store.recipient('acme', 'eve'), undefined)
+  })
+
+  test('leave nothing of the recipient where the change of a report is written, and not committed yet', async (t) => {
+    const { store, other, sent, url } = await open(t, 'mark before')
+    const eraser = await openAt(url, stillClock(epoch), '2')
+    t.after(() => eraser.close())
+    // The change has been compared with the record by then, and waits for this.
+    await other.query('BEGIN')
+    await other.query("INSERT INTO recipient VALUES ('acme', 'eve', 1, '{}')")
+    const reportedOf = [{ tenant: 'acme', recipient: 'eve', notificationId: sent.id }]
+    const written = store.commit({ recipients: [marked], reportedOf })
+    assert.equal(await waitsFor(written, other), true)
+    const begun = eraser.beginErasure('acme', 'eve')
+    assert.equal(await waitsFor(begun, other, 2), true, 'it waits for the change')
+    await other.query('ROLLBACK')
+    assert.deepEqual(await written, applied)
+    await begun
+    assert.equal(await store.recipient('acme', 'eve'), undefined)
   })
 })

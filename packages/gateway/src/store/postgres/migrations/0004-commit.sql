@@ -9,6 +9,12 @@ CREATE TYPE delta AS (tenant text, kind smallint, count bigint, bytes bigint);
 
 CREATE FUNCTION lock_class() RETURNS int LANGUAGE sql STABLE AS $$ SELECT hashtext('sluice member ' || current_schema()) $$;
 
+-- The lock that the beginning of an erasure has alone, and that changes share which were reported of the recipient: where
+-- nothing is stored of a recipient there is no row that both could lock.
+CREATE FUNCTION erasure_lock(tenant text, recipient text) RETURNS bigint LANGUAGE sql STABLE AS $$
+  SELECT hashtextextended(concat_ws(E'\n', 'sluice erasure', current_schema(), tenant, recipient), 0)
+$$;
+
 -- A living member's newest connection may write, and nothing else: a statement of a lost connection, and a member that
 -- was declared dead, are refused for good once the exclusive lock was had.
 CREATE FUNCTION check_epoch(my bigint, my_epoch int) RETURNS void LANGUAGE plpgsql AS $$
@@ -252,14 +258,15 @@ END $$;
 -- A recipient that nobody has saved may have opt-outs that an erasure has left under the pseudonym: a write of the recipient
 -- is compared with them, too, or it would hide those that its writer has not read. A step of a batch is compared with the
 -- erasures that have renamed one of its recipients, too: a process that has read the batch before would accept a message to
--- somebody who is erased.
+-- somebody who is erased. What was reported of a notification changes its recipient only while that stands under the
+-- recipient's name, and no erasure is under way: behind it the address of the report would be on record again.
 CREATE FUNCTION commit_parts(my bigint, my_epoch int, claimed bigint, accept json, ids json, moves json, versions json,
   digests json, rest json, generations json, texts text[]) RETURNS conflict[] LANGUAGE plpgsql
 SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
   found conflict[] := '{}'; bad int[] := '{}'; matched text[]; deltas delta[] := '{}';
-  recipients json; decided json; jobs json; contents json; answers json; accounts json; holds json;
+  recipients json; decided json; reported json; jobs json; contents json; answers json; accounts json; holds json;
 BEGIN
   PERFORM check_epoch(my, my_epoch);
   IF generations IS NOT NULL THEN found := generation_conflicts(generations); END IF;
@@ -277,9 +284,9 @@ BEGIN
   END IF;
   IF digests IS NOT NULL THEN found := found || digest_conflicts(digests); END IF;
   IF rest IS NOT NULL THEN
-    SELECT x.recipients, x.decided, x.jobs, x.contents, x.answers, x.accounts, x.holds
-      INTO recipients, decided, jobs, contents, answers, accounts, holds
-      FROM json_to_record(rest) AS x(recipients json, decided json, jobs json, contents json, answers json,
+    SELECT x.recipients, x.decided, x.reported, x.jobs, x.contents, x.answers, x.accounts, x.holds
+      INTO recipients, decided, reported, jobs, contents, answers, accounts, holds
+      FROM json_to_record(rest) AS x(recipients json, decided json, reported json, jobs json, contents json, answers json,
         accounts json, holds json);
     IF jobs IS NOT NULL THEN
       PERFORM FROM job WHERE id IN (SELECT id FROM json_to_recordset(jobs) AS x(id text)) ORDER BY id FOR UPDATE;
@@ -288,6 +295,14 @@ BEGIN
         LEFT JOIN job j ON j.id = x.id
         WHERE (j.status, j.taken) IS DISTINCT FROM (x.b_status, x.b_taken)
           OR x.b_renamed <> coalesce((j.body->>'renamed')::int, 0);
+    END IF;
+    IF reported IS NOT NULL THEN
+      PERFORM pg_advisory_xact_lock_shared(erasure_lock(x.tenant, x.recipient))
+        FROM json_to_recordset(reported) AS x(tenant text, recipient text);
+      SELECT found || coalesce(array_agg(ROW(x.c, 'erased', x.recipient)::conflict), '{}') INTO found
+        FROM json_to_recordset(reported) AS x(c int, id text, tenant text, recipient text)
+        WHERE NOT EXISTS (SELECT FROM notification n WHERE n.id = x.id AND n.tenant = x.tenant AND n.recipient = x.recipient)
+          OR EXISTS (SELECT FROM erasure e WHERE e.tenant = x.tenant AND e.recipient = x.recipient);
     END IF;
     IF recipients IS NOT NULL THEN
       PERFORM FROM recipient r JOIN json_to_recordset(recipients) AS x(tenant text, id text, pseudonym text)

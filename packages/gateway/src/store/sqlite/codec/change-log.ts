@@ -7,6 +7,7 @@
 import { jsonOf } from '../../../content.ts'
 import type { Job, Move, Notification, SharedContent } from '../../../model.ts'
 import { isLegalPath, revisionOf } from '../../../model.ts'
+import type { ReportedOf } from '../../../ports/recipients.ts'
 import type { AccountRecord, Change, DigestWrite, JobWrite, StoredAnswer } from '../../../ports.ts'
 import { type LogText, logTextOf } from '../../log-records.ts'
 import { isCountedApart, statusCodes, throttledFlag } from '../../status-codes.ts'
@@ -39,6 +40,8 @@ export type Write =
     }
   | { readonly op: 'move'; readonly move: ShortMove }
   | { readonly op: 'digest'; readonly write: DigestWrite }
+  /** Nothing is written: the change applies only while this holds. */
+  | { readonly op: 'reported'; readonly of: ReportedOf }
   | { readonly op: 'recipient'; readonly tenant: string; readonly id: string; readonly body: string }
   | { readonly op: 'answer'; readonly answer: ShortAnswer }
   | { readonly op: 'job'; readonly write: ShortJobWrite }
@@ -151,6 +154,7 @@ export function writesOf(change: Change, ahead = nothingAhead, isLogged = false)
     const short = shortRowOf(notification)
     add({ op: 'accept', long, short, content: countOf(notification) }, lengthOf(long, short))
   }
+  for (const of of change.reportedOf ?? []) add({ op: 'reported', of }, 0)
   for (const recipient of recipients) {
     const { tenant, id } = recipient
     const body = JSON.stringify(recipient)

@@ -9,6 +9,7 @@
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Recipient, TimelineEvent } from '../../../model.ts'
+import type { ReportedOf } from '../../../ports/recipients.ts'
 import { finalCodes } from '../../status-codes.ts'
 import { checksumOf, isSound, unsoundSumOf } from '../codec/checksum.ts'
 import type { LongRow, Row, ShortRow } from '../codec/rows.ts'
@@ -41,6 +42,8 @@ export interface Erasures {
   answers(erased: Erased, after: number, max: number): number | undefined
   /** Ends the erasure up to this row; one that was begun again meanwhile goes on. */
   finish(erased: Erased, until: number): void
+  /** True while a notification names its recipient, who is not being erased. */
+  isLeft(of: ReportedOf): boolean
   /** Erasures that were begun and not finished. */
   pending(): readonly Pick<Erased, 'tenant' | 'recipient'>[]
 }
@@ -73,6 +76,8 @@ export function prepareErasures(parts: ErasuresParts): Erasures {
   // A digest that an item joined while the erasure went on stays: nothing else would bring that item to an end.
   const removeDigests = db.prepare(`DELETE FROM digests WHERE tenant = ? AND recipient = ?
     AND NOT EXISTS (SELECT 1 FROM states WHERE status = 2 AND digest_id = digests.id)`)
+  const left = db.prepare(`SELECT 1 FROM notifications WHERE id = ?1 AND tenant = ?2 AND recipient = ?3
+    AND NOT EXISTS (SELECT 1 FROM erasures WHERE tenant = ?2 AND recipient = ?3)`)
   const all = db.prepare('SELECT tenant, recipient FROM erasures')
   const of = (what: string, where: string) =>
     db.prepare(`SELECT ${what} FROM ${rowsOf} r CROSS JOIN notifications n USING (seq) CROSS JOIN states s USING (seq)
@@ -146,6 +151,9 @@ export function prepareErasures(parts: ErasuresParts): Erasures {
       removeDigests.run(tenant, recipient)
       remove.run(tenant, recipient, until)
     },
+
+    isLeft: ({ notificationId, tenant, recipient }) =>
+      left.get(notificationId, tenant, recipient) !== undefined,
 
     pending: () =>
       all.all().map(({ tenant, recipient }) => ({ tenant: String(tenant), recipient: String(recipient) })),

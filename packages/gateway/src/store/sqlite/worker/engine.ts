@@ -121,6 +121,15 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
   const outbox = prepareOutboxWrites(db)
   const intake = prepareIntakeWrites(db)
   const mark = createCommitMark(db, path === inMemory ? undefined : path)
+  const erasures = prepareErasures({
+    db,
+    recipientIndex,
+    recipients,
+    jobs,
+    answers,
+    contents,
+    feedback,
+  })
   const writer = createWriter({
     db,
     dueCursor,
@@ -131,6 +140,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     jobs,
     accounts,
     holds,
+    erasures,
     outbox,
     contents,
     parts,
@@ -141,15 +151,6 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
   })
   const reads = prepareReads(db)
   const timeLine = prepareTimeLine(db)
-  const erasures = prepareErasures({
-    db,
-    recipientIndex,
-    recipients,
-    jobs,
-    answers,
-    contents,
-    feedback,
-  })
   // As large as a good many notifications.
   const probe = db.prepare("INSERT OR REPLACE INTO meta VALUES ('probe', zeroblob(262144))")
   const unprobe = db.prepare("DELETE FROM meta WHERE name = 'probe'")

@@ -17,6 +17,7 @@ import type { Accounts } from '../tables/accounts.ts'
 import type { Answers } from '../tables/answers.ts'
 import type { Contents } from '../tables/contents.ts'
 import type { Digests } from '../tables/digests.ts'
+import type { Erasures } from '../tables/erasures.ts'
 import type { Holds } from '../tables/holds.ts'
 import type { Jobs } from '../tables/jobs.ts'
 import type { NotificationWrites } from '../tables/notifications.ts'
@@ -35,6 +36,7 @@ export interface WriterParts {
   readonly jobs: Jobs
   readonly accounts: Accounts
   readonly holds: Holds
+  readonly erasures: Pick<Erasures, 'isLeft'>
   readonly outbox: OutboxWrites
   readonly contents: Contents
   readonly parts: Pick<Parts, 'write'>
@@ -113,7 +115,7 @@ export function createWriter(parts: WriterParts): Writer {
     recipientIndex,
     due,
   } = parts
-  const { contents, holds, outbox, mark } = parts
+  const { contents, erasures, holds, outbox, mark } = parts
   const largeValues = parts.parts
   const begin = db.prepare('BEGIN IMMEDIATE')
   const commit = db.prepare('COMMIT')
@@ -186,6 +188,10 @@ export function createWriter(parts: WriterParts): Writer {
         if (alone && !digests.holds(write)) return changed
         written.closings.push(write)
         return digests.write(write) ? undefined : changed
+      }
+      case 'reported': {
+        const { of } = given
+        return erasures.isLeft(of) ? undefined : { kind: 'erased', key: of.recipient }
       }
       case 'recipient':
         recipients.write(given.tenant, given.id, given.body)
