@@ -97,6 +97,47 @@ export function exerciseStoreMembers(name: string, open: () => Promise<StoreFlee
         assert.deepEqual(await a.store.commit({ moves: [settled(one!, epoch + 5)] }), applied)
         assert.equal((await b.store.notification('acme', one!.id))?.status, 'delivered')
       })
+
+      test('lists, finds and counts what another process may send now as what it waits for', async (a, b) => {
+        const [one] = await stored(a.store, due(20))
+        await a.store.claimDue(epoch + 30, 10)
+        await rightsOf(a.store, one!)
+        const seen = (items: readonly { readonly status: string }[]) => items.map(({ status }) => status)
+        const listed = await b.store.list({ tenant: 'acme', order: 'sendAt', limit: 10 })
+        assert.deepEqual(seen(listed.items), ['sending'])
+        const scanned = async (status: 'queued' | 'sending') =>
+          seen((await b.store.scan({ statuses: [status], limit: 10 })).items)
+        assert.deepEqual([await scanned('queued'), await scanned('sending')], [[], ['sending']])
+        const to = { tenant: 'acme', recipient: one!.to.id }
+        assert.deepEqual(seen(await b.store.admissions({ ...to, since: epoch + 10, limit: 10 })), ['sending'])
+      })
+    })
+
+    describe('end', () => {
+      test('frees what a process holds that ends cleanly, and leaves no doubt of it', async (a, b) => {
+        const [one, two] = await stored(a.store, due(1), due(2))
+        await a.store.claimDue(epoch + 10, 10)
+        await rightsOf(a.store, one!)
+        await a.store.close()
+        assert.deepEqual(await b.store.takeOver(epoch + 20, 10), [])
+        assert.deepEqual(await b.store.claimDue(epoch + 20, 10), [one, two])
+      })
+
+      test('leaves to others what a process holds that does not end cleanly', async (a, b) => {
+        const [one, two] = await stored(a.store, due(1), due(2))
+        await a.store.claimDue(epoch + 10, 10)
+        await rightsOf(a.store, one!)
+        await a.store.close(false)
+        assert.deepEqual(await b.store.claimDue(epoch + 20, 10), [])
+        const taken = await b.store.takeOver(epoch + 20, 10)
+        assert.deepEqual(
+          taken.map(({ notification: { id }, mayHaveLeft }) => [id, mayHaveLeft]),
+          [
+            [one!.id, true],
+            [two!.id, false],
+          ],
+        )
+      })
     })
 
     test('marks the holds on record with each right, so that a process knows when to read them', async (a, b) => {
@@ -199,6 +240,10 @@ export function exerciseStoreMembers(name: string, open: () => Promise<StoreFlee
         await assert.rejects(async () => rightsOf(a.store, two!), { code: 'STORE_UNAVAILABLE' })
         await assert.rejects(a.store.claimDue(epoch + 10, 10), { code: 'STORE_UNAVAILABLE' })
         await assert.rejects(a.store.takeOver(epoch, 10), { code: 'STORE_UNAVAILABLE' })
+        await assert.rejects(a.store.releaseDue([two!]), { code: 'STORE_UNAVAILABLE' })
+        await assert.rejects(a.store.prune({ answers: 0, notifications: epoch }), {
+          code: 'STORE_UNAVAILABLE',
+        })
         assert.equal((await b.store.takeOver(epoch + 20, 10)).length, 2)
       })
 

@@ -112,10 +112,9 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
       store[name] =
         typeof value === 'function' ? methodOf(name, value as Method, members.get(member)!.process) : value
     }
-    store.close = async () => {
-      await inner.close()
-      const own = members.get(member)!
-      if (own.state !== 3) own.state = 4
+    store.close = async (isSettled = true) => {
+      await inner.close(isSettled)
+      members.get(member)!.state = isSettled ? 4 : 3
     }
     return store as never as Store
   }

@@ -11,7 +11,7 @@ export const orderOf = (row: Pick<Notification, 'firedAt' | 'suspects' | 'dueAt'
   row.firedAt ?? row.suspects?.at(-1) ?? row.dueAt
 
 function ofRecipient(row: Notification, since: number): boolean {
-  const held = waits.has(row.status)
+  const held = waits.has(row.status) || row.status === 'sending'
   if (row.firedAt === undefined && row.suspects === undefined && nothingCame.has(row.status)) return false
   return (
     row.createdAt >= since ||

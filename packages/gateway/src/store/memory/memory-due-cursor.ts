@@ -35,7 +35,7 @@ export class MemoryDueCursor {
     const behind = [...this.#lags.keys()].filter((tenant) => !without.has(tenant))
     for (const [turn, tenant] of behind.entries()) {
       const most = taken.size + Math.ceil((limit - taken.size) / (behind.length - turn))
-      this.#catchUp(tenant, keep, () => taken.size >= most)
+      this.#catchUp(tenant, until, keep, () => taken.size >= most)
     }
     let last: Notification | undefined
     while (taken.size < limit && this.#due.leastKey !== undefined && this.#due.leastKey <= until) {
@@ -74,9 +74,10 @@ export class MemoryDueCursor {
     lag.push(row.dueAt, row)
   }
 
-  #catchUp(tenant: string, keep: (row: Notification) => void, isEnough: () => boolean): void {
+  /** Takes what was passed over and is due: another process may have passed it over at a later instant. */
+  #catchUp(tenant: string, until: number, keep: (row: Notification) => void, isEnough: () => boolean): void {
     const lag = this.#lags.get(tenant)!
-    while (!isEnough() && lag.least !== undefined) {
+    while (!isEnough() && lag.leastKey !== undefined && lag.leastKey <= until) {
       const now = this.#current(lag.pop()!)
       if (now !== undefined) keep(now)
     }

@@ -66,12 +66,12 @@ export class MemoryErasures {
     const { optOuts = [] } = recipients.get(key) ?? {}
     recipients.delete(key)
     if (optOuts.length > 0) recipients.set(keyOf(tenant, name), versioned({ tenant, id: name, optOuts }))
-    jobs.rename(tenant, recipient, name)
+    jobs.rename('running', tenant, recipient, name)
   }
 
   end(tenant: string, recipient: string): ErasureResult {
     if (!this.#pending.has(keyOf(tenant, recipient))) return { done: true }
-    const { tenants, byRecipient, answers, counts, open: digests, feedback } = this.#parts
+    const { tenants, byRecipient, answers, counts, jobs, open: digests, feedback } = this.#parts
     const ofTenant = byRecipient.get(tenant)
     const ids = ofTenant?.get(recipient) ?? []
     const rows = ids.map((id) => tenants.get(tenant)!.get(id)).filter((row) => row !== undefined)
@@ -90,6 +90,7 @@ export class MemoryErasures {
       if (answer.tenant === tenant)
         answers.set(key, { ...answer, body: erasedAnswer(answer.body, recipient, name) })
     }
+    jobs.rename('ended', tenant, recipient, name)
     for (const digest of digests.all())
       if (digest.tenant === tenant && digest.recipient === recipient) digests.write('close', digest)
     this.#pending.delete(keyOf(tenant, recipient))

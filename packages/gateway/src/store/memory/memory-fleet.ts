@@ -29,7 +29,8 @@ export interface MemoryMember {
   readonly id: string
   /** Its own `claimedUntil`, epoch ms. */
   claimedUntil: number
-  state: 'alive' | 'dead' | 'closed'
+  /** A dead one is settled once nothing is held by it. The record takes nothing from either. */
+  state: 'alive' | 'dead' | 'settled'
 }
 
 /** Looks up what is on record now. */
@@ -47,7 +48,7 @@ export class MemoryFleet {
   /** How long a right to send lasts, ms. */
   readonly rightMs: number
   /** The process whose call is performed now. */
-  caller: MemoryMember = { id: '', claimedUntil: Number.NEGATIVE_INFINITY, state: 'closed' }
+  caller: MemoryMember = { id: '', claimedUntil: Number.NEGATIVE_INFINITY, state: 'settled' }
   readonly #lookup: MemoryLookup
   /** Holders by the id of the notification; a free one has none. */
   readonly #holders = new Map<string, { readonly member: MemoryMember; readonly name: HeldName }>()
@@ -126,6 +127,7 @@ export class MemoryFleet {
       uses.delete(member.id)
       this.#add(tenant, goneMember, use)
     }
+    member.state = 'settled'
     return true
   }
 
@@ -159,14 +161,14 @@ export class MemoryFleet {
 
   /** Throws STORE_UNAVAILABLE where the caller is dead. */
   mustLive(): void {
-    if (this.caller.state === 'dead')
+    if (this.caller.state !== 'alive')
       throw new SluiceError('STORE_UNAVAILABLE', 'This process was declared dead.')
   }
 
   /** Returns what an engine of one process does not compare. */
   conflictsOf(change: Change): readonly Conflict[] {
     const { moves = [], recipients = [], decidedFor = [], generations = [] } = change
-    if (this.caller.state === 'dead') return [{ kind: 'member', key: this.caller.id }]
+    if (this.caller.state !== 'alive') return [{ kind: 'member', key: this.caller.id }]
     const conflicts: Conflict[] = []
     for (const { before } of moves)
       if (this.#rights.has(before.id) && !this.isHeldByCaller(before))
@@ -229,9 +231,9 @@ export class MemoryFleet {
     return { refused, outdated, forMs: this.rightMs, holds: this.#lookup.markOfHolds() }
   }
 
-  /** Notifications that processes hold which are not alive, earliest due first. */
+  /** Notifications that dead processes hold, earliest due first. */
   leftByDead(without: ReadonlySet<string>): readonly Notification[] {
-    const left = this.#held(({ state }) => state !== 'alive')
+    const left = this.#held(({ state }) => state === 'dead')
     return left.filter(({ tenant }) => !without.has(tenant)).sort((a, b) => a.dueAt - b.dueAt)
   }
 
@@ -263,10 +265,9 @@ export class MemoryFleet {
     return this.#rights.delete(notification.id)
   }
 
-  /** Ends the caller's part in the fleet; returns what it held and has no right to send. */
-  leave(): readonly Notification[] {
-    const held = this.heldByCaller().filter(({ id }) => !this.#rights.has(id))
-    if (this.caller.state === 'alive') this.caller.state = 'closed'
-    return held
+  /** Ends the caller's part in the fleet. Where it leaves something behind, the others take that over. */
+  leave(isSettled: boolean): void {
+    if (this.caller.state === 'alive') this.caller.state = 'dead'
+    if (isSettled) this.settleDead(this.caller)
   }
 }

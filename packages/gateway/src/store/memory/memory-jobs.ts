@@ -40,9 +40,10 @@ export class MemoryJobs {
     return [...this.#jobs.values()].map(({ job }) => job).filter(({ status }) => status === 'running')
   }
 
-  /** Renames a recipient and removes all of the recipient's other data. */
-  rename(tenant: string, recipient: string, renamed: string): void {
+  /** Renames a recipient in jobs that run, or in those that have ended, and removes all of the recipient's other data. */
+  rename(of: 'running' | 'ended', tenant: string, recipient: string, renamed: string): void {
     for (const [id, { job, work }] of this.#jobs) {
+      if ((job.status === 'running') !== (of === 'running')) continue
       const named = [
         ...job.refused.map((each) => each.recipient),
         ...(work?.recipients ?? []).map((each) => each.id),

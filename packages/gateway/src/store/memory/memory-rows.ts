@@ -81,12 +81,13 @@ export function isListed(row: Notification, query: ListQuery): boolean {
 export function listed(rows: readonly Notification[], query: ListQuery): Page<Notification> {
   const fit = rows.filter((row) => isListed(row, query))
   if (query.order === undefined) return page(fit.reverse(), query.cursor, query.limit)
-  const due = fit.filter((row) => waits.has(row.status) || row.status === 'dead')
+  // By what is recorded: `sending` is shown where another process has the right to send it.
+  const due = fit.filter(({ status }) => waits.has(status) || status === 'sending')
   const inOrder = due.sort((a, b) => a.dueAt - b.dueAt || byId(a, b))
   return page(inOrder, query.cursor, query.limit)
 }
 
-export function isDeadLetter(row: Notification, query: DeadLetterQuery): boolean {
+function isDeadLetter(row: Notification, query: DeadLetterQuery): boolean {
   const { channel, cause, causes, priority, ids } = query
   const reason = row.timeline.at(-1)?.reason
   return (
@@ -97,6 +98,27 @@ export function isDeadLetter(row: Notification, query: DeadLetterQuery): boolean
     (priority === undefined || row.priority === priority) &&
     (ids === undefined || ids.includes(row.id))
   )
+}
+
+/** Lists dead letters of one tenant or all, given by tenant and id. */
+export function deadLetters(
+  rows: ReadonlyMap<string, ReadonlyMap<string, Notification>>,
+  query: DeadLetterQuery,
+): Page<Notification> {
+  const { tenant, cursor, limit } = query
+  const tenants = tenant === undefined ? [...rows.values()] : [rows.get(tenant) ?? new Map<string, never>()]
+  const found = tenants
+    .flatMap((each) => [...each.values()].filter((row) => isDeadLetter(row, query)))
+    .sort(byId)
+  // The row that a cursor names may have returned from the dead since: its page is over all the same.
+  const hasLeft = cursor !== undefined && tenants.some((each) => each.has(cursor))
+  return hasLeft
+    ? page(
+        found.filter(({ id }) => id > cursor),
+        undefined,
+        limit,
+      )
+    : page(found, cursor, limit)
 }
 
 /** Scans `rows` in the order of acceptance. */

@@ -52,7 +52,7 @@ import { MemoryItems } from './memory-items.ts'
 import { MemoryJobs } from './memory-jobs.ts'
 import { answerKey, type Group, keyOf } from './memory-keys.ts'
 import { prune } from './memory-prune.ts'
-import { byId, checkPaths, entry, isDeadLetter, listed, page, rightsFor, scan } from './memory-rows.ts'
+import { byId, checkPaths, deadLetters, entry, listed, rightsFor, scan } from './memory-rows.ts'
 
 const applied: CommitResult = { applied: true }
 const unsettled: ReadonlySet<Status> = new Set<Status>(['scheduled', 'queued', 'digesting'])
@@ -213,20 +213,11 @@ export class MemoryStore implements Store {
     return listed(this.#of(query.tenant, query.recipient).map(this.#shown), query)
   }
 
-  async deadLetters(query: DeadLetterQuery): Promise<Page<Notification>> {
-    const tenants = query.tenant === undefined ? [...this.#tenants.keys()] : [query.tenant]
-    const found = tenants
-      .flatMap((tenant) => this.#of(tenant, undefined))
-      .filter((row) => isDeadLetter(row, query))
-    found.sort(byId)
-    // The row that a cursor names may have returned from the dead since: its page is over all the same.
-    const hasLeft = tenants.some((tenant) => this.#tenants.get(tenant)?.has(query.cursor ?? '') === true)
-    const after = hasLeft ? found.filter(({ id }) => id > query.cursor!) : undefined
-    return page(after ?? found, after === undefined ? query.cursor : undefined, query.limit)
-  }
+  readonly deadLetters = async (query: DeadLetterQuery) => deadLetters(this.#tenants, query)
 
   async scan(query: ScanQuery): Promise<Page<Notification>> {
-    return scan([...this.#tenants.values()].flatMap((rows) => [...rows.values()]).sort(byId), query)
+    const rows = [...this.#tenants.values()].flatMap((each) => [...each.values()])
+    return scan(rows.map(this.#shown).sort(byId), query)
   }
 
   mayHave(what: 'preferences' | 'notifications', tenant: string, recipient: string): boolean {
@@ -296,6 +287,12 @@ export class MemoryStore implements Store {
   }
 
   async releaseDue(notifications: readonly Notification[]): Promise<void> {
+    this.fleet?.mustLive()
+    this.giveBack(notifications)
+  }
+
+  /** Frees of these what the caller holds; in a store of one process, all of them. */
+  giveBack(notifications: readonly Notification[]): void {
     for (const notification of notifications)
       if (this.fleet === undefined) this.#dueCursor.push(notification)
       else if (this.fleet.isHeldByCaller(notification)) this.#release(this.#find(notification)!)
@@ -387,14 +384,17 @@ export class MemoryStore implements Store {
   }
 
   async prune(before: Parameters<Store['prune']>[0]): Promise<Pruned> {
+    this.fleet?.mustLive()
     return prune(
       { tenants: this.#tenants, answers: this.#answers, jobs: this.#jobs, counts: this.#counts },
       before,
     )
   }
 
-  async close(): Promise<void> {
+  async close(isSettled = true): Promise<void> {
     if (this.fleet === undefined) this.#closed = true
-    else for (const each of this.fleet.leave()) this.#release(each)
+    // Nothing that a clean end leaves behind was sent, whatever right there was to send it.
+    if (isSettled) for (const each of this.fleet?.heldByCaller() ?? []) this.#release(each)
+    this.fleet?.leave(isSettled)
   }
 }

@@ -79,7 +79,7 @@ export function createMemoryRecord(rightMs: number): MemoryRecord {
     crash() {
       for (const { member, name } of fleet.unflushed()) {
         const row = store.rows.get(name.tenant)!.get(name.id)!
-        void store.as(member, () => store.releaseDue([row]))
+        store.as(member, () => store.giveBack([row]))
       }
       fleet.flush()
     },
