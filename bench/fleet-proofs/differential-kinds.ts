@@ -4,6 +4,8 @@ import type { Engine } from '../../packages/gateway/test/adapters/state/redis/op
 
 export type Kind = (
   | { readonly state: 'store'; readonly engine: 'postgres' | 'sqlite' }
+  /** A store of several processes, of which some die. */
+  | { readonly state: 'fleet'; readonly engine: 'postgres' }
   | { readonly state: ComparedState; readonly engine: Engine }
 ) & {
   /** Its part of all operations. */
@@ -22,7 +24,8 @@ export interface Sequence {
 export type Outcome = Sequence & { readonly difference?: string }
 
 export const kinds: Readonly<Record<string, Kind>> = {
-  'store-postgres': { state: 'store', engine: 'postgres', share: 0.3, perSequence: 250 },
+  'store-postgres': { state: 'store', engine: 'postgres', share: 0.2, perSequence: 250 },
+  'fleet-postgres': { state: 'fleet', engine: 'postgres', share: 0.1, perSequence: 400 },
   'store-sqlite': { state: 'store', engine: 'sqlite', share: 0.2, perSequence: 250 },
   'limits-redis': { state: 'limits', engine: 'redis', share: 0.15, perSequence: 250 },
   'limits-cluster': { state: 'limits', engine: 'redis-cluster', share: 0.08, perSequence: 500 },

@@ -8,6 +8,8 @@ import process from 'node:process'
 import { SluiceError } from '../../packages/gateway/src/errors.ts'
 import type { Engine } from '../../packages/gateway/test/adapters/state/redis/open.ts'
 import { openWorlds } from '../../packages/gateway/test/adapters/state/redis/worlds.ts'
+import { type FleetLane, fleetLane } from '../../packages/gateway/test/store/differential/fleet-lane.ts'
+import { compareFleets } from '../../packages/gateway/test/store/differential/fleet-sequence.ts'
 import { type Lane, postgresLane, sqliteLane } from '../../packages/gateway/test/store/differential/lanes.ts'
 import { compareStores } from '../../packages/gateway/test/store/differential/sequence.ts'
 import { dropSchemas } from '../../packages/gateway/test/store/postgres/database.ts'
@@ -15,7 +17,7 @@ import { kinds, type Outcome, type Sequence } from './differential-kinds.ts'
 
 const worlds = new Map<Engine, ReturnType<typeof openWorlds>>()
 /** Schemas and databases that no sequence uses at the moment. */
-const free = { postgres: [] as Lane[], sqlite: [] as Lane[] }
+const free = { postgres: [] as Lane[], sqlite: [] as Lane[], fleets: [] as FleetLane[] }
 let lanes = 0
 const triesMax = 5
 
@@ -35,6 +37,7 @@ const isAway = (error: unknown): boolean =>
 async function runOnce(sequence: Sequence): Promise<number> {
   const { seed, operations } = sequence
   const { state, engine } = kinds[sequence.kind]!
+  if (state === 'fleet') return runFleets(sequence)
   if (state !== 'store') return (await worldsOf(engine)).compare(state, seed, operations)
   const lane = free[engine].pop() ?? newLane(engine)
   try {
@@ -50,9 +53,28 @@ async function runOnce(sequence: Sequence): Promise<number> {
   return operations
 }
 
-function newLane(engine: 'postgres' | 'sqlite'): Lane {
+async function runFleets({ seed, operations }: Sequence): Promise<number> {
+  const lane = free.fleets.pop() ?? fleetLane(newName())
+  try {
+    const pair = await lane.open()
+    try {
+      await compareFleets({ seed, steps: operations, pair })
+    } finally {
+      await pair.close()
+    }
+  } finally {
+    free.fleets.push(lane)
+  }
+  return operations
+}
+
+function newName(): string {
   lanes += 1
-  return engine === 'sqlite' ? sqliteLane('') : postgresLane(`difference_${process.pid}_${lanes}`)
+  return `difference_${process.pid}_${lanes}`
+}
+
+function newLane(engine: 'postgres' | 'sqlite'): Lane {
+  return engine === 'sqlite' ? sqliteLane('') : postgresLane(newName())
 }
 
 function worldsOf(engine: Engine): ReturnType<typeof openWorlds> {
@@ -63,7 +85,7 @@ function worldsOf(engine: Engine): ReturnType<typeof openWorlds> {
 
 async function close(): Promise<void> {
   for (const each of worlds.values()) (await each).close()
-  if (free.postgres.length > 0) await dropSchemas()
+  if (free.postgres.length + free.fleets.length > 0) await dropSchemas()
 }
 
 if (process.send === undefined) {
