@@ -155,7 +155,7 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
     name: 'dead-member-still-writes',
     focus: 'deaths',
     file: 'store/memory/memory-fleet.ts',
-    from: "if (this.caller.state === 'dead') return [{ kind: 'member', key: this.caller.id }]",
+    from: "if (this.caller.state !== 'alive') return [{ kind: 'member', key: this.caller.id }]",
     to: '',
   },
   {
