@@ -51,7 +51,12 @@ for (const engine of engines)
         const recorded = new Set<string>()
         /** Looked at by those who move up before they are on record: they are looked at again then, as in unrecorded.ts. */
         const missed = new Set<string>()
-        const fleet = [openState(), openState()].map((state) => ({ state, limiter: limiterOf(state) }))
+        const fleet = Array.from({ length: 2 }, () => {
+          const state: LimitState = openState({
+            onOutdated: (subject) => begin(moveUp(state, [subject])),
+          })
+          return { state, limiter: limiterOf(state) }
+        })
 
         function limiterOf(state: LimitState) {
           return createRecipientLimiter({
