@@ -216,15 +216,18 @@ function writeConfig(folder: string, port: number, { policy, config }: SiteOptio
   writeFileSync(join(folder, 'sluice.yaml'), stringify(document))
 }
 
+let drawn = Math.floor(Math.random() * 100)
+
 /**
  * Free now; the gateway takes it again after each restart, so that its clients find it. Below the ports that the system gives
  * to connections: one of those could be taken between two starts of a site by any connection that a test beside it opens. A
- * test file draws from a hundred of its own: one beside it could draw the same port before a gateway listens there.
+ * test file has a hundred of its own, one after the other: whoever draws beside it could draw the same port before a gateway
+ * listens there.
  */
 async function freePort(): Promise<number> {
-  const first = 20_000 + 100 * (process.pid % 100)
   for (;;) {
-    const port = first + Math.floor(Math.random() * 100)
+    drawn = (drawn + 1) % 100
+    const port = 20_000 + 100 * (process.pid % 100) + drawn
     const server = createServer()
     const isFree = await new Promise<boolean>((resolve) => {
       server.once('error', () => resolve(false))
