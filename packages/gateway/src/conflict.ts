@@ -17,7 +17,8 @@ export interface Conflict {
     | 'member'
   /**
    * The id of the record; for an answer its Idempotency-Key, for a generation its tenant, for `erased` the id of the recipient,
-   * under which the notification does not stand any more. For `member` the name of this process: it was declared dead, and the store takes no more changes of it.
+   * under which the notification does not stand any more. For `member` the name of this process: it was declared dead, and
+   * the store takes no more changes of it.
    */
   readonly key: string
 }

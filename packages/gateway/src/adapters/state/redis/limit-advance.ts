@@ -125,13 +125,16 @@ export function createLimitAdvance({ calls, holds, onDropped }: LimitAdvanceOpti
     let isClaimed = false
     try {
       for (const request of requests) {
-        const asked = await ask(request, ['claim', from, at], notBefore ?? request.notBefore)
-        if (asked.answer === undefined) return false
+        // Before it is asked: where the answer is lost, the claim may stand.
         claimed.push(request)
+        const asked = await ask(request, ['claim', from, at], notBefore ?? request.notBefore)
+        if (asked.answer !== undefined) continue
+        claimed.pop()
+        return false
       }
       isClaimed = true
     } finally {
-      if (!isClaimed) await Promise.all(claimed.map(drop))
+      if (!isClaimed) await Promise.allSettled(claimed.map(drop))
     }
     return true
   }
@@ -148,7 +151,8 @@ export function createLimitAdvance({ calls, holds, onDropped }: LimitAdvanceOpti
       for (const request of requests)
         if (await step(request, ['to', from, at], token)) freed.push(request.subject)
     } catch (error) {
-      await holds.resume(freed)
+      // Claims that are left would count as sent.
+      await Promise.allSettled([holds.resume(freed), ...requests.map(drop)])
       throw error
     }
     return freed

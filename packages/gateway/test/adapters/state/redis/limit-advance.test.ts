@@ -105,4 +105,31 @@ for (const engine of engines)
       const [next] = await other.reserve([{ ...inAuthor('next'), waited: true }])
       assert.equal(next!.allowed, true, 'nothing stays claimed')
     })
+
+    for (const step of ['claim', 'to'])
+      it(`leaves nothing claimed where the answer to '${step}' is lost`, async () => {
+        const { redis, openState } = openLimits(engine)
+        let isLost = false
+        const state = openState({
+          redis: {
+            ...redis,
+            async ask(script, key, args, withinMs) {
+              const answer = await redis.ask(script, key, args, withinMs)
+              if (isLost || !args.includes(step)) return answer
+              isLost = true
+              throw new SluiceError('STATE_UNAVAILABLE', 'The answer is lost.')
+            },
+          },
+        })
+        await state.fire([inAuthor('sent'), inModule('sent')])
+        await state.reserve(inBoth('n0'))
+        await state.resume(await state.cancel(inBoth('sent')))
+        await assert.rejects(state.advance(inBoth('n0')), { code: 'STATE_UNAVAILABLE' })
+        await state.cancel(inBoth('n0'))
+        const next = await openState().reserve(inBoth('next').map((each) => ({ ...each, waited: true })))
+        assert.deepEqual(
+          next.map(({ allowed }) => allowed),
+          [true, true],
+        )
+      })
   })
