@@ -4,7 +4,7 @@ import { createMemoryRecord } from '../../../src/store/memory/memory.ts'
 import { createReadPool } from '../../../src/store/postgres/connection.ts'
 import { createTenantRecords } from '../../../src/store/postgres/fleet/tenant-records.ts'
 import { rightMs } from '../../../src/store/postgres/postgres.ts'
-import { addressOf, clear, openAt, schemaUrl } from '../postgres/database.ts'
+import { addressOf, openAt, schemaForSequences } from '../postgres/database.ts'
 import type { Member } from './fleet-pair.ts'
 import type { FleetPair } from './fleet-world.ts'
 
@@ -19,15 +19,8 @@ export interface FleetLane {
 }
 
 export function fleetLane(name: string): FleetLane {
-  const url = schemaUrl(name)
-  let isUsed = false
-  return {
-    async open() {
-      if (isUsed) await clear(url)
-      isUsed = true
-      return openFleets(url)
-    },
-  }
+  const schema = schemaForSequences(name)
+  return { open: async () => openFleets(await schema()) }
 }
 
 function openFleets(url: string): OpenFleets {

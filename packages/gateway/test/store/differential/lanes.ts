@@ -2,7 +2,7 @@
 import { epoch, stillClock } from '../../../src/conformance/store/sample.ts'
 import { createMemoryRecord, createMemoryStore } from '../../../src/store/memory/memory.ts'
 import { createSqliteStore } from '../../../src/store/sqlite/sqlite.ts'
-import { clear, openAt, schemaUrl } from '../postgres/database.ts'
+import { openAt, schemaForSequences } from '../postgres/database.ts'
 import type { StoreSequence } from './sequence.ts'
 
 export interface Lane {
@@ -15,12 +15,10 @@ const rightMs = 250
 
 /** A schema of its own on PostgreSQL, beside the record of a fleet in memory. */
 export function postgresLane(name: string): Lane {
-  const url = schemaUrl(name)
-  let isUsed = false
+  const schema = schemaForSequences(name)
   return {
     async open() {
-      if (isUsed) await clear(url)
-      isUsed = true
+      const url = await schema()
       const model = createMemoryRecord(rightMs).open('1')
       return { model, engine: await openAt(url, stillClock(epoch), '1'), without: [] }
     },

@@ -85,3 +85,14 @@ export async function dropSchemas(): Promise<void> {
   for (const schema of made) await client.query(`DROP SCHEMA IF EXISTS ${schema} CASCADE`)
   await client.end()
 }
+
+/** Returns the address of a schema, which is cleared before each use but the first. */
+export function schemaForSequences(name: string): () => Promise<string> {
+  const url = schemaUrl(name)
+  let isUsed = false
+  return async () => {
+    if (isUsed) await clear(url)
+    isUsed = true
+    return url
+  }
+}
