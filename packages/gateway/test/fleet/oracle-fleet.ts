@@ -24,7 +24,7 @@ const takeoverMsMax = 30 * second
 const recipientOf = ({ tenant, to }: Pick<Notification, 'tenant' | 'to'>): string => `${tenant} ${to.id}`
 
 export function watchFleet(
-  { world, settings, service, record }: Watched,
+  { world, settings, client, service, record }: Watched,
   { rows }: WatchedRecord,
   calm: Calm,
   { onDeclaredDead, onRights }: Pick<SimFleetRecord, 'onDeclaredDead' | 'onRights'>,
@@ -86,6 +86,20 @@ export function watchFleet(
     )
   }
 
+  /** The instant of a time of day of UTC, on the day of the run. */
+  const timeOf = (hours: string): number =>
+    Date.parse(`${new Date(settings.start).toISOString().slice(0, 10)}T${hours}Z`)
+
+  /** Tests if the recipient may have had quiet hours within the span: a notification that they hold up is not written until its turn. */
+  function mayBeQuiet({ tenant, to, priority }: Notification, from: number, until: number): boolean {
+    if (priority === 'critical') return false
+    return client.exchanges.some(({ kind, caller, of, change }) => {
+      if (kind !== 'preferences' || caller.tenant !== tenant || of !== to.id) return false
+      const hours = change?.quietHours?.default
+      return hours !== undefined && timeOf(hours.from) < until && timeOf(hours.to) > from
+    })
+  }
+
   /** Looks after a death whether something that was due then has been left alone since. */
   function expectTakeover(): void {
     const at = world.now()
@@ -96,7 +110,7 @@ export function watchFleet(
         const { id, status, dueAt } = row
         if (hasEnded(row) || status === 'dead' || status === 'digesting' || dueAt > at) continue
         if ((touched.get(id) ?? 0) >= at || (called.get(recipientOf(row)) ?? 0) >= at) continue
-        if (isBusy(row.channel, at)) continue
+        if (mayBeQuiet(row, at, world.now()) || isBusy(row.channel, at)) continue
         world.violate('11 takeover', `${id} is ${status}, and nobody has sent it since a death 30 s ago`)
         return
       }
