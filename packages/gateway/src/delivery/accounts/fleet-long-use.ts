@@ -19,6 +19,17 @@ export const ringMax = 128
  */
 const unusedMsMax = 1_000
 
+/**
+ * A judge that was killed is replaced within this, ms: until it is declared dead, and until the next beat of whoever gets its
+ * role. Meanwhile nobody writes the record ahead, and an account with few places in a window of seconds would stand still (seed
+ * 240,510 of four gateways). So as many calls as were made within the last time as long are kept ahead, but no more than its
+ * rate is over that time: a burst in a window of an hour does not fill the next one behind a loss.
+ */
+export const judgelessMsMax = 16_000
+
+/** Grants that were heard within this time count as one, ms. */
+const togetherMs = 1_000
+
 interface FleetUseTerms {
   /** The width of a slot of tokens. */
   readonly slotMs: number
@@ -28,6 +39,8 @@ interface FleetUseTerms {
 
 export class FleetLongUse {
   readonly #use: WriteAheadUsage
+  /** The most calls that are kept ahead for a time without a judge. */
+  readonly #keptMax: number
   readonly #slotMs: number
   readonly #keep: (() => void) | undefined
   /** Tokens granted since the birth of the shared state, as far as this process has heard, and those taken back. */
@@ -44,6 +57,10 @@ export class FleetLongUse {
   #needsRecord = false
   /** Calls that were ahead when the shared state was lost. */
   #lostAhead = 0
+  /** Tokens that were granted of late and not taken back, by the instants from which that was heard, oldest first. */
+  #granted: { readonly from: number; count: number }[] = []
+  /** True if this process was the judge when it heard of the use last. */
+  #wasJudge = true
 
   /** True for a window that is counted in slots wider than those of tokens. */
   static isLong(windowMs: number, slotMs: number): boolean {
@@ -57,11 +74,14 @@ export class FleetLongUse {
   ): FleetLongUse | undefined {
     const { slotMs, marginMs } = terms
     const long = windows.filter(({ windowMs }) => FleetLongUse.isLong(windowMs + marginMs, slotMs))
-    return long.length === 0 ? undefined : new FleetLongUse(new WriteAheadUsage(long, marginMs), terms)
+    if (long.length === 0) return undefined
+    const keptMax = Math.min(...windows.map(({ max, windowMs }) => (max * judgelessMsMax) / windowMs))
+    return new FleetLongUse(new WriteAheadUsage(long, marginMs), Math.floor(keptMax), terms)
   }
 
-  private constructor(use: WriteAheadUsage, { slotMs, keep }: FleetUseTerms) {
+  private constructor(use: WriteAheadUsage, keptMax: number, { slotMs, keep }: FleetUseTerms) {
     this.#use = use
+    this.#keptMax = keptMax
     this.#slotMs = slotMs
     this.#keep = keep
   }
@@ -75,6 +95,7 @@ export class FleetLongUse {
       this.#joins = false
       this.#seen = total
       this.#covered = covered
+      this.#wasJudge = isJudge
       this.#needsRecord = true
       // Whoever has filled it has counted as made what was ahead, and nothing is granted before more is on record.
       this.#use.giveUp()
@@ -82,21 +103,43 @@ export class FleetLongUse {
     if (this.#needsRecord) {
       // The record may lack the tokens that come back until it is read.
       this.#unused = Number.POSITIVE_INFINITY
+      this.#wasJudge &&= isJudge
       return
     }
     const newlyUnused = Math.max(0, unused - this.#unused)
     this.#unused = unused
     // They were granted before, as a rule: the newest calls that are counted until now.
     const left = this.#use.uncount(newlyUnused)
+    this.#grant(now, total - this.#seen - newlyUnused)
     for (; this.#seen < total; this.#seen += 1) {
       this.#use.take()
       this.#use.end(this.#lastAt(now))
     }
     this.#use.uncount(left)
     this.#covered = covered
+    const isNewJudge = isJudge && !this.#wasJudge
+    this.#wasJudge = isJudge
     if (!isJudge) return
     if (this.#keep === undefined) this.#toCover = total + noBound
-    else if (this.#use.asks()) this.#keep()
+    // The judge of before may have more ahead on record than it has told, and may still tell it.
+    else if (isNewJudge) this.#needsRecord = true
+    else if (this.#use.asks(this.#toKeep(now))) this.#keep()
+  }
+
+  /** Notes granted tokens, without those that were taken back. */
+  #grant(now: number, count: number): void {
+    if (count === 0) return
+    const last = this.#granted.at(-1)
+    if (last !== undefined && now < last.from + togetherMs) last.count += count
+    else this.#granted.push({ from: now, count })
+    if (this.#granted.length > (2 * judgelessMsMax) / togetherMs) this.#granted.shift()
+  }
+
+  /** The number of calls to keep ahead: all processes made so many within the time in which nobody may be judge. */
+  #toKeep(now: number): number {
+    this.#granted = this.#granted.filter(({ from }) => from + judgelessMsMax > now)
+    const granted = this.#granted.reduce((sum, { count }) => sum + count, 0)
+    return Math.max(0, Math.min(this.#keptMax, granted))
   }
 
   /**
@@ -150,6 +193,7 @@ export class FleetLongUse {
   fill(now: number, onRecord: UseRecord | undefined): readonly number[] {
     this.#needsFill = false
     this.#joins = false
+    this.#wasJudge = true
     // A record that came on disk meanwhile is the one that was read: what it had ahead counts as made.
     this.#toCover = undefined
     const known = onRecord ?? this.record(now, false)
@@ -173,8 +217,11 @@ export class FleetLongUse {
     const record = this.#use.record(now)
     // Calls that it has not read of may have been made.
     if (record !== undefined && this.#needsRecord) return { ...record, ahead: record.ahead + this.#covered }
-    if (record === undefined || isJudge) return record
-    return { ...record, ahead: Math.max(0, this.#covered - this.#seen) + this.#lostAhead }
+    if (record === undefined) return undefined
+    const ahead = Math.max(0, this.#covered - this.#seen)
+    // Another judge has covered them, if this one has not.
+    if (isJudge) return { ...record, ahead: Math.max(record.ahead, ahead) }
+    return { ...record, ahead: ahead + this.#lostAhead }
   }
 
   /** Called when the last record is on disk; true if more may be granted. */

@@ -357,11 +357,13 @@ export class FleetPool implements FleetRounds<FleetAccount> {
   #fill(): void {
     if (this.#isFilling) return
     this.#isFilling = true
+    // One that needs it later reads it again: this may be a record of before.
+    const needing = this.#accounts.filter(({ long }) => long?.readsRecord === true)
     const reading = this.#options.readUse?.(this.#name) ?? Promise.resolve(undefined)
     reading
       .then((records) => {
         const now = this.now()
-        for (const account of this.#accounts) {
+        for (const account of needing) {
           const record = records?.get(account.account.id)
           if (account.long?.needsRecord === true) account.long.adopt(now, record)
           if (account.long?.needsFill === true) this.#fills.set(account, account.long.fill(now, record))

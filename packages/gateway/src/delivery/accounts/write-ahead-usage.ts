@@ -48,6 +48,8 @@ export class WriteAheadUsage {
   #offered = 0
   /** True while more is requested or being written. */
   #requested = false
+  /** Calls that were to be ahead at all times when more was requested last. */
+  #kept = 0
   /** True if a call was refused since the last write. */
   #waited = false
 
@@ -72,10 +74,16 @@ export class WriteAheadUsage {
     return this.#covered - this.#taken
   }
 
-  /** Tests if more should be written ahead now; true once, until it is written. */
-  asks(): boolean {
-    if (this.#requested || this.#covered - this.#taken > this.#chunk * requestShare) return false
+  /**
+   * Tests if more should be written ahead now; true once, until it is written.
+   *
+   * @param kept so many calls should be ahead at all times; the others of the record follow them
+   */
+  asks(kept = 0): boolean {
+    const least = Math.max(kept, this.#chunk * requestShare)
+    if (this.#requested || this.#covered - this.#taken > least) return false
     this.#requested = true
+    this.#kept = kept
     return true
   }
 
@@ -118,7 +126,8 @@ export class WriteAheadUsage {
   /** Returns the record to write, including calls ahead if requested; `undefined` when nothing counts any more. */
   record(now: number): UseRecord | undefined {
     this.#slices = condensed(this.#slices, this.#spans, now)
-    this.#offered = this.#requested ? Math.max(this.#covered, this.#taken + this.#chunk) : this.#covered
+    const wanted = this.#requested ? this.#taken + this.#kept + this.#chunk : 0
+    this.#offered = Math.max(this.#covered, wanted)
     const ahead = this.#offered - this.#taken + this.#underWay
     if (ahead === 0 && this.#slices.length === 0) return undefined
     return {

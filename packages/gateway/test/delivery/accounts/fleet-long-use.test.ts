@@ -2,16 +2,15 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { parseWindow } from '@sluice/limits'
-import { FleetLongUse } from '../../../src/delivery/accounts/fleet-long-use.ts'
+import { FleetLongUse, judgelessMsMax } from '../../../src/delivery/accounts/fleet-long-use.ts'
 import { defaultSlotMs } from '../../../src/ports/account-slots.ts'
 import type { UseRecord } from '../../../src/ports.ts'
 
 const start = 1_000_000
-const windows = [parseWindow('400/10s')]
-/** A twentieth of the window is written ahead. */
+/** A twentieth of the window is written ahead: of 400/10s. */
 const chunk = 20
 
-function useOf() {
+function useOf(windows = [parseWindow('400/10s')]) {
   let asked = 0
   const use = FleetLongUse.of(windows, {
     slotMs: defaultSlotMs,
@@ -33,16 +32,70 @@ const madeOf = ({ calls }: UseRecord): number => calls.reduce((sum, [, count]) =
 describe('use of long windows in a fleet', () => {
   it('covers a chunk more than what was called, once that is on record', () => {
     const { use, asked, hear } = useOf()
-    hear(start, 7, 0)
+    hear(start, 0, 0)
     assert.equal(asked(), 1)
     assert.equal(use.toCover, undefined, 'it is not on record yet')
     assert.equal(use.record(start, true)?.ahead, chunk)
     assert.ok(use.recorded())
-    assert.equal(use.toCover, 7 + chunk)
-    hear(start + 10, 7, 7 + chunk)
+    assert.equal(use.toCover, chunk)
+    hear(start + 10, 2, chunk)
     assert.equal(use.toCover, undefined)
-    hear(start + 20, 7 + chunk - 5, 7 + chunk)
+    assert.equal(asked(), 1)
+    hear(start + 20 + judgelessMsMax, chunk - 5, chunk)
     assert.equal(asked(), 2, 'a quarter is left')
+  })
+
+  it('keeps as many ahead as were made in the time in which a judge that dies is not replaced', () => {
+    const { use, asked, hear } = useOf()
+    hear(start, 0, 0)
+    use.record(start, true)
+    use.recorded()
+    hear(start + 10, 9, chunk)
+    assert.equal(asked(), 1, 'there is more ahead than was granted')
+    hear(start + 2_000, 12, chunk)
+    assert.equal(asked(), 2)
+    assert.equal(use.record(start + 2_000, true)?.ahead, 12 + chunk)
+    use.recorded()
+    assert.equal(use.toCover, 12 + 12 + chunk)
+    hear(start + 2_100, 12 + chunk - 1, 12 + 12 + chunk)
+    assert.equal(asked(), 3)
+    // Nothing was granted since then: a chunk is enough.
+    use.record(start + 2_100, true)
+    use.recorded()
+    const covered = use.toCover!
+    hear(start + 2_200 + judgelessMsMax, covered - 6, covered)
+    assert.equal(asked(), 4)
+    assert.equal(
+      use.record(start + 2_200 + judgelessMsMax, true)?.ahead,
+      covered - 6 - 12 - chunk + 1 + chunk,
+    )
+  })
+
+  it('keeps no more ahead than its rate is over that time, so that a burst fills no later window', () => {
+    const { use, hear } = useOf([parseWindow('3600/h')])
+    hear(start, 3_000, 0)
+    assert.equal(use.record(start, true)?.ahead, 180 + judgelessMsMax / 1_000)
+  })
+
+  it('counts what the judge of before had ahead on record, for that may still be granted', () => {
+    const { use, asked, hear } = useOf()
+    use.lost()
+    hear(start, 10, 30, true, false)
+    use.adopt(start + 5, { calls: [[start, 10]], ahead: 20, windowMs: 10_020 })
+    hear(start + 10, 10, 30, true, false)
+    hear(start + 20, 12, 30, true, true)
+    assert.ok(use.readsRecord)
+    assert.equal(asked(), 0, 'the record is read before it is written')
+    // It was killed before it told of the last 40.
+    use.adopt(start + 25, { calls: [[start + 10, 12]], ahead: 18 + 40, windowMs: 10_020 })
+    hear(start + 30, 12, 30, true, true)
+    assert.equal(asked(), 1)
+    const onRecord = use.record(start + 30, true)!
+    assert.equal(madeOf(onRecord), 12 + 40)
+    use.recorded()
+    hear(start + 40, 14, 12 + 18 + 40, true, true)
+    const { ahead, ...made } = use.record(start + 40, true)!
+    assert.equal(madeOf({ ahead, ...made }) + ahead, 12 + 40 + 2 + 12 + 18 + 40 - 14)
   })
 
   it('writes nothing where another process judges, and knows what is ahead', () => {
@@ -57,20 +110,20 @@ describe('use of long windows in a fleet', () => {
     hear(start, 7, 0)
     const onRecord = use.record(start, true)!
     use.recorded()
-    hear(start + 100, 9, 7 + chunk)
+    hear(start + 100, 9, 7 + 7 + chunk)
     use.lost()
     hear(start + 200, 0, 0, false)
     assert.ok(use.needsFill)
     const calls = use.fill(start + 200, onRecord)
     assert.equal(
       calls.filter((_, index) => index % 2 === 1).reduce((sum, count) => sum + count, 0),
-      7 + chunk,
+      7 + 7 + chunk,
     )
     hear(start + 300, 0, 0)
     assert.equal(asked(), 2, 'what was ahead is spent')
     use.record(start + 300, true)
     use.recorded()
-    assert.equal(use.toCover, chunk)
+    assert.equal(use.toCover, 9 + chunk, 'nothing of it was granted of late')
   })
 
   it('covers new calls after a loss behind which another process has filled the state', () => {
@@ -78,7 +131,7 @@ describe('use of long windows in a fleet', () => {
     hear(start, 7, 0)
     const onRecord = use.record(start, true)!
     use.recorded()
-    hear(start + 100, 9, 7 + chunk)
+    hear(start + 100, 9, 7 + 7 + chunk)
     use.lost()
     hear(start + 200, 0, 0, false)
     // The other one counts what was ahead as made.
@@ -88,7 +141,7 @@ describe('use of long windows in a fleet', () => {
     assert.equal(asked(), 2, 'what was ahead is spent')
     use.record(start + 400, true)
     assert.ok(use.recorded())
-    assert.equal(use.toCover, chunk)
+    assert.equal(use.toCover, 9 + chunk)
   })
 
   it('counts no token that was not used, and covers no more for it', () => {
@@ -96,15 +149,16 @@ describe('use of long windows in a fleet', () => {
     hear(start, 8, 0)
     use.record(start, true)
     use.recorded()
-    hear(start + 300, 8, 8 + chunk, true, true, 7)
-    hear(start + 600, 16, 8 + chunk, true, true, 7)
-    hear(start + 900, 20, 8 + chunk, true, true, 18)
+    const covered = 8 + 8 + chunk
+    hear(start + 300, 8, covered, true, true, 7)
+    hear(start + 600, 16, covered, true, true, 7)
+    hear(start + 900, 20, covered, true, true, 18)
     const { calls, ahead } = use.record(start + 900, true)!
     assert.equal(
       calls.reduce((sum, [, count]) => sum + count, 0),
       2,
     )
-    assert.equal(ahead, 8 + chunk - 20)
+    assert.equal(ahead, covered - 20)
     assert.ok(
       calls.every(([at]) => at >= start + 1_000),
       'it may have been a later one that was used',
@@ -123,7 +177,7 @@ describe('use of long windows in a fleet', () => {
     other.use.adopt(start + 60, { ...onRecord, ahead: chunk })
     assert.ok(other.use.record(start + 70, true)!.calls.every(([at]) => at >= lastAt))
     // Behind a loss the calls that are carried on have no place any more: each was made by now.
-    assert.deepEqual(use.fill(start + 100, onRecord), [start + 100, 8 + chunk])
+    assert.deepEqual(use.fill(start + 100, onRecord), [start + 100, 8 + 8 + chunk])
   })
 
   it('takes the calls of before it joined from the record, and of those ahead the ones that were granted', () => {
