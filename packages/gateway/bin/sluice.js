@@ -40,8 +40,9 @@ async function run() {
 /**
  * What bounds the memory of a gateway is read where a process begins, so this one begins anew with it, in place: V8's
  * young generation, which grows with the memory of the machine and stays so, and what the C library keeps of what was
- * given back (glibc; others do not know the variable). Each is measured in bench/bounds.md. What the operator says
- * holds. Windows has no such call, and goes on as it is.
+ * given back (glibc; others do not know the variable). V8's own collections of a process that rests, which cost it the
+ * code that it has compiled, are off: the gateway decides when it gives memory back (cli/start-memory.ts). Each is
+ * measured in bench/bounds.md. What the operator says holds. Windows has no such call, and goes on as it is.
  */
 function boundMemory() {
   if (process.argv[2] !== 'serve' || process.channel || process.env[boundVariable]) return
@@ -58,7 +59,8 @@ function boundMemory() {
 function serving() {
   const { flags, env } = JSON.parse(readFileSync(join(dirname(self), 'serving.json'), 'utf8'))
   const said = [...process.execArgv, process.env.NODE_OPTIONS ?? ''].join(' ').replaceAll('_', '-')
-  return { flags: said.includes('semi-space-size') ? [] : flags, env: { ...env, ...process.env } }
+  const isSaid = (flag) => flag.includes('semi-space-size') && said.includes('semi-space-size')
+  return { flags: flags.filter((flag) => !isSaid(flag)), env: { ...env, ...process.env } }
 }
 
 /**

@@ -7,7 +7,10 @@
  * `giveBackMemory` gives back the memory that only the start needed, or a time of much work. While a process loads, V8
  * sees that nearly everything stays, makes its young generation as large as it may be, and keeps it as long as little
  * happens: 27 of the 145 MB of an idle gateway. One collection that gives back all it can costs some 100 ms, in which
- * nobody is answered: it waits until the process rests, also after the start.
+ * nobody is answered: it waits until the process rests, also after the start. It costs more than that where the process
+ * has worked: the shapes of objects that nothing uses at that moment go, and with them the code that V8 has compiled for
+ * them, so that a message takes 1.4 times the CPU for the next 10,000 (bench/bounds.md). So garbage that is no burden stays
+ * through short rests.
  */
 import { totalmem } from 'node:os'
 import { constants, PerformanceObserver, performance } from 'node:perf_hooks'
@@ -38,8 +41,25 @@ export function growthPercent(liveMib: number, memoryMib: number): number {
 /** A process rests while its event loop is in use for less than this share of the time between two looks. */
 const restShare = 0.05
 
+/** A process that has worked gives its garbage back behind a rest of this length, however little it is. */
+const restMaxMs = 10 * 60_000
+/** It does so at once where it keeps more than this, MiB, or more than half of the memory that it may use. */
+const keptMaxMib = 512
+
 /**
- * Lets the heap grow, and gives its garbage back once when the process rests after work. A start counts as work.
+ * Tells if a process that has worked, and rests, gives its garbage back now.
+ *
+ * @param restMs the length of the rest
+ * @param residentMib the memory that the process keeps
+ * @param memoryMib the memory of the machine, or of the container that limits this process
+ */
+export function isToGiveBack(restMs: number, residentMib: number, memoryMib: number): boolean {
+  return restMs >= restMaxMs || residentMib > Math.min(keptMaxMib, memoryMib / 2)
+}
+
+/**
+ * Lets the heap grow, and gives its garbage back once when the process rests: behind the start at once, behind work as
+ * `isToGiveBack` says.
  *
  * @param everyMs time between two looks whether the process rests
  * @returns stops the looks
@@ -51,13 +71,26 @@ export function collectEarlier(everyMs = 10_000): () => void {
   })
   collections.observe({ entryTypes: ['gc'] })
   let before = performance.eventLoopUtilization()
-  let hasWorked = true
+  let garbage: 'none' | 'start' | 'work' = 'start'
+  let looked = 0
+  let restMs = 0
   const looks = setInterval(() => {
     const { utilization } = performance.eventLoopUtilization(before)
     before = performance.eventLoopUtilization()
-    const rests = utilization < restShare
-    if (rests && hasWorked) giveBackMemory()
-    hasWorked = !rests
+    looked += 1
+    if (utilization >= restShare) {
+      restMs = 0
+      // The first look sees the start itself.
+      if (looked > 1) garbage = 'work'
+      return
+    }
+    restMs += everyMs
+    const isDue =
+      garbage === 'start' ||
+      (garbage === 'work' && isToGiveBack(restMs, mebibytes(process.memoryUsage.rss()), memoryMib()))
+    if (!isDue) return
+    garbage = 'none'
+    giveBackMemory()
   }, everyMs).unref()
   // The main heap exists already, with the launcher's bound. For threads the flag would outweigh
   // `resourceLimits`: 32 MiB for 4.
@@ -68,10 +101,14 @@ export function collectEarlier(everyMs = 10_000): () => void {
   }
 }
 
+const mebibytes = (bytes: number): number => bytes / 2 ** 20
+
+const memoryMib = (): number =>
+  mebibytes(Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY))
+
 /** V8 reads the flag whenever it has collected the whole heap. */
 function allowGrowth(): void {
-  const memory = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY)
-  const percent = growthPercent(getHeapStatistics().used_heap_size / 2 ** 20, memory / 2 ** 20)
+  const percent = growthPercent(mebibytes(getHeapStatistics().used_heap_size), memoryMib())
   setFlagsFromString(`--heap-growing-percent=${percent}`)
 }
 

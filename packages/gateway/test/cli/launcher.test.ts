@@ -44,16 +44,18 @@ test('a recent enough Node runs one process without warnings', patience, async (
   assert.deepEqual(notLogged(output.err), [])
 })
 
-/** Reads from Linux the bound of each half of a process's young generation, and its variable for malloc. */
+/** Reads from Linux the bound of each half of a process's young generation, its variable for malloc, and if V8 collects at rest. */
 function boundsOf(pid: number): {
   readonly youngMib: number | undefined
   readonly trimBytes: string | undefined
+  readonly collectsAtRest: boolean
 } {
   const line = readFileSync(`/proc/${pid}/cmdline`, 'utf8')
   const young = /--max-semi-space-size=(\d+)\0/.exec(line)?.[1]
   const variables = readFileSync(`/proc/${pid}/environ`, 'utf8')
   const trimBytes = /(?:^|\0)MALLOC_TRIM_THRESHOLD_=(\d+)\0/.exec(variables)?.[1]
-  return { youngMib: young === undefined ? undefined : Number(young), trimBytes }
+  const collectsAtRest = !line.includes('--no-memory-reducer\0')
+  return { youngMib: young === undefined ? undefined : Number(young), trimBytes, collectsAtRest }
 }
 
 test('a gateway is started with bounds of its memory, unless the operator says otherwise', {
@@ -61,7 +63,7 @@ test('a gateway is started with bounds of its memory, unless the operator says o
   skip: existsSync('/proc/self') ? false : 'there is no /proc',
 }, async (t) => {
   const { child, exit } = await serveOn(t, process.execPath)
-  assert.deepEqual(boundsOf(child.pid!), { youngMib: 32, trimBytes: '131072' })
+  assert.deepEqual(boundsOf(child.pid!), { youngMib: 32, trimBytes: '131072', collectsAtRest: false })
   child.kill('SIGTERM')
   assert.equal((await exit).code, 0)
   const own = start(t, ['serve', '--json'], {
@@ -73,7 +75,9 @@ test('a gateway is started with bounds of its memory, unless the operator says o
     },
   })
   await own.firstLine
-  assert.deepEqual(boundsOf(own.child.pid!), { youngMib: undefined, trimBytes: '1000000' })
+  assert.deepEqual(boundsOf(own.child.pid!), {
+    ...{ youngMib: undefined, trimBytes: '1000000', collectsAtRest: false },
+  })
 })
 
 test('in a checkout without a build the thread for large bodies runs, too', patience, async (t) => {

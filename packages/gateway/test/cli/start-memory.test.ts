@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process'
 import { constants, PerformanceObserver } from 'node:perf_hooks'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { collectEarlier, growthPercent } from '../../src/cli/start-memory.ts'
+import { collectEarlier, growthPercent, isToGiveBack } from '../../src/cli/start-memory.ts'
 
 const program = `
 import { Worker } from 'node:worker_threads'
@@ -41,8 +41,15 @@ test('a heap in a container of 512 MiB may grow by a third', () => {
   assert.equal(growthPercent(40, 512), 30)
 })
 
-test('a process that rests from its start on gives back the memory of the start', async () => {
-  // V8 collects the heap of a process that rests, too, and marks that as done in idle time.
+test('garbage of work is given back where it is much for the machine, or where the rest is long', () => {
+  assert.equal(isToGiveBack(10_000, 300, 8_192), false)
+  assert.equal(isToGiveBack(10_000, 513, 8_192), true)
+  assert.equal(isToGiveBack(10_000, 300, 512), true)
+  assert.equal(isToGiveBack(600_000, 150, 8_192), true)
+})
+
+/** Counts the collections of the whole heap that the program asks for; V8 marks its own of a process that rests as idle time. */
+function countCollections() {
   const isAsked = (entry: object): boolean => {
     const { kind, flags } = (entry as { readonly detail: Readonly<Record<'kind' | 'flags', number>> }).detail
     return kind === constants.NODE_PERFORMANCE_GC_MAJOR && flags === constants.NODE_PERFORMANCE_GC_FLAGS_NO
@@ -52,15 +59,36 @@ test('a process that rests from its start on gives back the memory of the start'
     collections += entries.getEntries().filter(isAsked).length
   })
   observer.observe({ entryTypes: ['gc'] })
+  return { count: () => collections, stop: () => observer.disconnect() }
+}
+
+test('a process that rests from its start on gives back the memory of the start', async () => {
+  const collections = countCollections()
   const stop = collectEarlier(500)
   try {
-    for (let tries = 0; collections === 0; tries += 1) {
+    for (let tries = 0; collections.count() === 0; tries += 1) {
       assert.ok(tries < 300, 'it is collected within 30 s')
       await sleep(100)
     }
   } finally {
     stop()
-    observer.disconnect()
+    collections.stop()
+  }
+})
+
+test('a process that has worked and keeps little stays as it is through a short rest', async () => {
+  const collections = countCollections()
+  const stop = collectEarlier(100)
+  try {
+    for (const begun = performance.now(); performance.now() - begun < 500; await sleep(1)) {
+      const until = performance.now() + 10
+      while (performance.now() < until);
+    }
+    await sleep(1_500)
+    assert.equal(collections.count(), 0)
+  } finally {
+    stop()
+    collections.stop()
   }
 })
 
