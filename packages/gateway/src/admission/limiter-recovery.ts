@@ -3,6 +3,7 @@
  * policy in force, so a changed policy counts the history that exists.
  */
 import type { Limit } from '@sluice/limits'
+import { awaitsLimits } from '../awaits-limits.ts'
 import type { Policy, SubjectRules } from '../policy/policy.ts'
 import type { Admission, Clock, Page, Store, Subject } from '../ports.ts'
 import type { Ledger, Recipients } from '../stages.ts'
@@ -192,8 +193,11 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
     const dedupMs = dedupMsOf(subject)
     const countedSince = now - reachMs()
     const entries: Entry[] = []
-    const fingerprints: Facts['fingerprints'][number][] = []
-    const left: typeof fingerprints = []
+    const prints: Record<'left' | 'decided' | 'undecided', Facts['fingerprints'][number][]> = {
+      left: [],
+      decided: [],
+      undecided: [],
+    }
     const held: HeldInstant[] = []
     let heldUntil = now + 2 * reachMs()
     const waitlist = new Set<string>()
@@ -226,15 +230,19 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
         const waiter = waiterOf(admission)
         if (waiter !== undefined && !waitlist.has(waiter) && rules.length > 0) waitlist.add(waiter)
         if (status === 'scheduled' && (policyVersion !== policy.version || isUnsettled())) isOutdated = true
-        if (createdAt > now - dedupMs && countsAsFirst(admission))
-          (firedAt === undefined ? fingerprints : left).push({ fingerprint, id, at: createdAt })
+        if (createdAt <= now - dedupMs || !countsAsFirst(admission)) return
+        // One that was accepted while the limits could not be asked takes its fingerprint when it is decided: it may be
+        // another's by then.
+        const kind = firedAt !== undefined ? 'left' : awaitsLimits(admission) ? 'undecided' : 'decided'
+        prints[kind].push({ fingerprint, id, at: createdAt })
       },
       /** @param places - planned instants of the overdue */
       facts(places: ReadonlyMap<string, number>): Facts {
         return {
           entries: places.size === 0 ? entries : entries.map((entry) => movedTo(entry, places.get(entry.id))),
-          // Where several have one fingerprint the first that has left is kept, else the first, which is the last to be set.
-          fingerprints: [...left, ...fingerprints].reverse(),
+          // Where several have one fingerprint, one that has left keeps it, else one that is decided; of these the first, which
+          // is the last to be set.
+          fingerprints: [...prints.left, ...prints.decided, ...prints.undecided].reverse(),
           waitlist: [...waitlist],
           isOutdated: isOutdated || waitlist.size > 0 || places.size > 0,
         }

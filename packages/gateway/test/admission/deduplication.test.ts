@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { SluiceError } from '../../src/errors.ts'
 import type { Draft } from '../../src/model.ts'
 import { createHarness, hour, minute, second } from '../harness.ts'
 
@@ -117,6 +118,51 @@ test('a notification in the throttle queue makes later ones duplicates, which do
   assert.equal(harness.sent().length, 4)
   await harness.check()
   await harness.stop()
+})
+
+test('one that was accepted undecided takes no fingerprint from one that was decided before it, also after a kill', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-dedup-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  const options = {
+    file: join(folder, 'sluice.db'),
+    policy: policy({ onStateLost: { security: 'refuse' } }),
+  }
+  let isAway = true
+  const harness = await createHarness({
+    ...options,
+    parts: {
+      wrapState: (state) => ({
+        ...state,
+        holdFingerprints: (prints) =>
+          isAway
+            ? Promise.reject(new SluiceError('STATE_UNAVAILABLE', 'Away.'))
+            : state.holdFingerprints(prints),
+      }),
+    },
+    // It is killed before the undecided one is written as a duplicate.
+    wrap: (store) => ({
+      ...store,
+      commit: (change) => (change.moves === undefined ? store.commit(change) : new Promise(() => {})),
+    }),
+  })
+  const older = await harness.post({ content })
+  assert.equal(older.decision.reason, 'state_unavailable')
+  isAway = false
+  const sendAt = harness.clock.now() + minute
+  const newer = await harness.post({ content, category: 'security', sendAt })
+  assert.equal(newer.status, 'scheduled')
+  await harness.runFor(second)
+  const file = join(folder, 'killed.db')
+  for (const end of ['', '-wal'])
+    if (existsSync(options.file + end)) copyFileSync(options.file + end, file + end)
+  const again = await createHarness({ ...options, file, start: harness.clock.now() })
+  await again.runFor(2 * minute)
+  assert.deepEqual(
+    again.sent().map(({ id }) => id),
+    [newer.id],
+  )
+  assert.equal((await again.notification(older.id)).decision.reason, 'duplicate')
+  await again.stop()
 })
 
 test('a dry run never takes a fingerprint, not even while it runs', async () => {

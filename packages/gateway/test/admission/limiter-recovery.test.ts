@@ -104,7 +104,7 @@ test('a call that is settled while its page of the record is taken counts as sen
   assert.deepEqual(entries, [{ id: notification.id, at: sent.at, fired: true, streams: ['all'] }])
 })
 
-test('of several with one fingerprint the first that has left holds it, and else the first', async () => {
+test('of several with one fingerprint the first that has left holds it, then the first that is decided', async () => {
   const { createdAt } = notification
   const dueAt = createdAt + 60_000
   const holderOf = async (...rows: readonly Partial<Admission>[]): Promise<string | undefined> => {
@@ -122,4 +122,10 @@ test('of several with one fingerprint the first that has left holds it, and else
   assert.equal(await holderOf({}, {}), '0')
   assert.equal(await holderOf({}, left, left), '1')
   assert.equal(await holderOf({ status: 'cancelled' }, {}, {}), '1')
+  // Accepted while the limits could not be asked: it took no fingerprint then.
+  const awaits = { status: 'queued', undecided: true } as const
+  assert.equal(await holderOf(awaits, {}, {}), '1')
+  assert.equal(await holderOf(awaits, {}, left), '2')
+  assert.equal(await holderOf(awaits, awaits), '0')
+  assert.equal(await holderOf({ status: 'scheduled', undecided: true }, {}), '0', 'it took one')
 })
