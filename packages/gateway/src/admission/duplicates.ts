@@ -42,8 +42,11 @@ const lookMsMax = 1_000
 export interface Duplicates {
   /** Suppresses duplicates; returns the candidates that took their fingerprint, none in a preview. */
   suppress(candidates: readonly Candidate[], evaluation: Evaluation): Promise<readonly Candidate[]>
-  /** Releases the fingerprints of candidates that are suppressed for another reason: they are no first. */
-  releaseSuppressed(claimed: readonly Candidate[]): Promise<void>
+  /**
+   * Releases the fingerprints of candidates that are suppressed for another reason: they are no first. One that is on record
+   * already keeps it until the end of the try.
+   */
+  releaseSuppressed(claimed: readonly Candidate[], evaluation: Evaluation): Promise<void>
 }
 
 /** A try to take the fingerprints of several notifications, `own` by their ids. */
@@ -166,12 +169,14 @@ export function createDuplicates({ policy, state, limiter, store, clock }: Dupli
       }
       return claimed
     },
-    async releaseSuppressed(claimed) {
-      const suppressed = claimed.filter((each) => each.verdict?.status === 'suppressed')
-      if (suppressed.length > 0)
-        await state.releaseFingerprints(
-          suppressed.map((each) => fingerprintHoldOf(policy, each.notification)),
-        )
+    async releaseSuppressed(claimed, { undo, again }) {
+      const holds = claimed
+        .filter((each) => each.verdict?.status === 'suppressed')
+        .map((each) => fingerprintHoldOf(policy, each.notification))
+      if (holds.length === 0) return
+      // Before the commit this process may be one that was declared dead, and the notification another's.
+      if (again === false) undo?.always(() => giveBack(holds, true))
+      else await state.releaseFingerprints(holds)
     },
   }
 }

@@ -84,7 +84,7 @@ export function createEvaluator(options: EvaluatorOptions): Evaluator {
       candidates.filter((each) => each.verdict === undefined),
       evaluation,
     )
-    if (claimed.length > 0) await duplicates.releaseSuppressed(claimed)
+    if (claimed.length > 0) await duplicates.releaseSuppressed(claimed, evaluation)
   }
 
   const begun = () => ({ now: clock.now(), policyVersion: policy.version })

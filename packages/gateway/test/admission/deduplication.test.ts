@@ -165,6 +165,32 @@ test('one that was accepted undecided takes no fingerprint from one that was dec
   await again.stop()
 })
 
+test('one that was accepted undecided and is dropped by a limit makes later ones no duplicates', async () => {
+  let isAway = false
+  const harness = await createHarness({
+    policy: policy({ limits: [{ name: 'one', for: 'any', max: ['1/min'], over: 'drop' }] }),
+    parts: {
+      wrapState: (state) => ({
+        ...state,
+        holdFingerprints: (prints) =>
+          isAway
+            ? Promise.reject(new SluiceError('STATE_UNAVAILABLE', 'Away.'))
+            : state.holdFingerprints(prints),
+      }),
+    },
+  })
+  await harness.post()
+  isAway = true
+  const { id } = await harness.post({ content })
+  isAway = false
+  await harness.runFor(second)
+  assert.equal((await harness.notification(id)).decision.reason, 'over_limit')
+  await harness.runFor(2 * minute)
+  assert.equal((await harness.post({ content })).status, 'queued')
+  await harness.check()
+  await harness.stop()
+})
+
 test('a dry run never takes a fingerprint, not even while it runs', async () => {
   const harness = await createHarness({ policy: policy() })
   await harness.post()

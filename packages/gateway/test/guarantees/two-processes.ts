@@ -38,6 +38,8 @@ export interface TwoProcessesOptions extends Pick<HarnessOptions, 'policy' | 'co
   readonly writtenAfterMs?: Readonly<Record<string, number>>
   /** True if both count in the same limits. @defaultValue false */
   readonly sharesLimits?: boolean
+  /** Stands between a process and the limits that both share. */
+  readonly wrapShared?: (limits: LimitState, id: string) => LimitState
   /** How long the word of a call that is written late is on its way to the limits that both share, ms. @defaultValue 0 */
   readonly countedAfterMs?: number
   /** False where the first process accepts, and releases nothing. @defaultValue true */
@@ -56,6 +58,7 @@ export async function twoProcesses(options: TwoProcessesOptions = {}) {
     areTold = true,
     sharesLimits = false,
     countedAfterMs = 0,
+    wrapShared = (state: LimitState) => state,
     writtenAfterMs,
     configOfFirst,
     ...more
@@ -67,7 +70,7 @@ export async function twoProcesses(options: TwoProcessesOptions = {}) {
   /** Instants at which calls were written, of both. */
   const writtenAt: number[] = []
   let limits: LimitState | undefined
-  const shared = (own: LimitState): LimitState => ({
+  const sharedOf = (own: LimitState): LimitState => ({
     ...own,
     mayKeepHolds: true,
     async force(requests) {
@@ -76,6 +79,10 @@ export async function twoProcesses(options: TwoProcessesOptions = {}) {
       return own.force(requests)
     },
   })
+  function shared(own: LimitState): LimitState {
+    limits ??= sharedOf(own)
+    return limits
+  }
   const lateProvider = (afterMs: number): Provider => ({
     name: 'sandbox',
     idempotent: false,
@@ -120,7 +127,7 @@ export async function twoProcesses(options: TwoProcessesOptions = {}) {
       store: commits || id !== 'a' ? record.open(id) : withoutCommits(record.open(id)),
       members,
       ...(areTold ? { notifier: hints.join() } : {}),
-      ...(sharesLimits ? { wrapState: (own: LimitState) => (limits ??= shared(own)) } : {}),
+      ...(sharesLimits ? { wrapState: (own: LimitState) => wrapShared(shared(own), id) } : {}),
       ...(writtenAfterMs && { providers: [lateProvider(writtenAfterMs[id] ?? 0)] }),
     }
     return await createHarness({
