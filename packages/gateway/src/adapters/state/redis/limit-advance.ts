@@ -8,6 +8,7 @@ import type { Advance, LimitRequest, LimitState, Reservation, Subject } from '..
 import { termsOf } from '../limit-terms.ts'
 import { type LimitCalls, unasked } from './limit-calls.ts'
 import type { LimitHolds } from './limit-holds.ts'
+import { unavailable } from './redis-answers.ts'
 
 export interface LimitAdvanceOptions {
   readonly calls: LimitCalls
@@ -46,7 +47,10 @@ export function createLimitAdvance({ calls, holds, onDropped }: LimitAdvanceOpti
     )
   }
 
-  /** Ends the claim of a move, without asking the limits; true where the subject is paused under the token, for others wait. */
+  /**
+   * Ends the claim of a move, without asking the limits; true where the subject is paused under the token, for others wait.
+   * Throws where a claim to be taken was lost with what the limits knew: its slot may be another's by now.
+   */
   async function step(
     { subject, id, rules }: LimitRequest,
     [way, from = 0, to = 0]: readonly [way: 'to' | 'drop', from?: number, to?: number],
@@ -55,6 +59,7 @@ export function createLimitAdvance({ calls, holds, onDropped }: LimitAdvanceOpti
     const streams = JSON.stringify(rules.map((rule) => rule.stream))
     const own = [...unasked(id), streams, way, String(from), String(to)]
     const [paused] = await calls.run({ operation: 'advance', subject, own, token })
+    if (paused === undefined) throw unavailable(subject.key, 'it has lost a claim')
     if (paused !== 1) return false
     holds.note(subject, token)
     return true
@@ -151,7 +156,7 @@ export function createLimitAdvance({ calls, holds, onDropped }: LimitAdvanceOpti
       for (const request of requests)
         if (await step(request, ['to', from, at], token)) freed.push(request.subject)
     } catch (error) {
-      // Claims that are left would count as sent.
+      // Claims that are left would count as sent. The caller puts the notification back to its slot on record.
       await Promise.allSettled([holds.resume(freed), ...requests.map(drop)])
       throw error
     }

@@ -65,6 +65,13 @@ end
 local id = ARGV[12]
 local answer, at, done
 
+-- Ends the claim of a move of this id, if there is one.
+local function endClaim()
+  local isClaimed = ask('x', '', 'claim:' .. id, '') == '1'
+  if isClaimed then keepKnown() end
+  return isClaimed
+end
+
 -- Own arguments: 1 for a newcomer, 1 where limits count it.
 if operation == 'reserve' or operation == 'preview' then
   local floor
@@ -156,14 +163,16 @@ if operation == 'cancel' or operation == 'cancel unless' then
 end
 
 -- Own arguments: the instant on record, the streams, and 1 where a later instant is kept. It asks without limits, as `fill`.
+-- A claim that a killed process has left ends.
 if operation == 'adopt' then
-  if ARGV[18] == '1' and (placeOf(id) or 0) >= ARGV[16] + 0 then return { 'none' } end
+  local kept = ARGV[18] == '1' and placeOf(id) or 0
+  if not endClaim() and kept > 0 and kept >= ARGV[16] + 0 then return { 'none' } end
   answer = given()
   if type(answer) == 'table' then return answer end
   at, done = read(answer)
   if done == '0' then return { 'none' } end
   remove(id)
-  at = ARGV[16] + 0
+  at = max(kept, ARGV[16] + 0)
   restore({ { id, at, false, 1, cjson.decode(ARGV[17]) } })
   note(id, at)
   return { 'ok', answer }
@@ -171,14 +180,15 @@ end
 
 -- Own arguments: the streams; then 'earlier', and the promise; or 'look'; or 'claim', the slot that it has, the new one; or
 -- 'to', the same; or 'drop'. 'earlier' takes an earlier slot, 'look' tells it. 'claim' holds this one only, beside the slot
--- that the id has: others see both as taken until 'to' leaves the old one or 'drop' leaves the new one. The last one: 1 for
--- a newcomer, which stays where it is while others move up.
+-- that the id has: others see both as taken until 'to' leaves the old one or 'drop' leaves the new one. 'to' has 'none' where
+-- the claim was lost, for the new slot may be another's. The last one: 1 for a newcomer, which stays where it is while others
+-- move up.
 if operation == 'advance' then
   local streams, way, first = cjson.decode(ARGV[16]), ARGV[17], (ARGV[18] or 0) + 0
   local from, claim = placeOf(id), 'claim:' .. id
-  if way == 'drop' or way == 'to' then remove(claim) end
+  local isClaimed = (way == 'drop' or way == 'to') and endClaim()
   if way == 'drop' or (way == 'to' and from ~= first) then return { 'ok', pauseFor('') } end
-  if not from or (way == 'claim' and from ~= first) then return { 'none' } end
+  if not from or (way == 'claim' and from ~= first) or (way == 'to' and not isClaimed) then return { 'none' } end
   if way == 'to' then
     remove(id)
     at = ARGV[19] + 0

@@ -6,7 +6,7 @@ import { limit } from '@sluice/limits'
 import { needs } from '../../../../../../scripts/services/needs.ts'
 import { SluiceError } from '../../../../src/errors.ts'
 import type { LimitState, Subject } from '../../../../src/ports.ts'
-import { engines } from './open.ts'
+import { engines, openAdmin } from './open.ts'
 import { openLimits } from './open-limits.ts'
 
 const one = [limit('one', '1/10s', { stream: 'all' })]
@@ -105,6 +105,83 @@ for (const engine of engines)
       const [next] = await other.reserve([{ ...inAuthor('next'), waited: true }])
       assert.equal(next!.allowed, true, 'nothing stays claimed')
     })
+
+    /** `n0` waits in two subjects, whose first slot is free by now, and is moved there by a process with this `ask`. */
+    async function setUpMove(interposed: (step: () => Promise<unknown>, asked: string) => Promise<unknown>) {
+      const opened = openLimits(engine)
+      const { redis, openState, record, now } = opened
+      const ask: typeof redis.ask = (script, key, args, withinMs) =>
+        interposed(
+          () => redis.ask(script, key, args, withinMs),
+          `${args.includes('to') ? 'to' : 'else'} ${key.subject}`,
+        ) as ReturnType<typeof redis.ask>
+      const [state, other] = [openState({ redis: { ...redis, ask } }), openState()]
+      const at = now() + slotMs
+      await other.fire([inAuthor('sent'), inModule('sent')])
+      await other.reserve(inBoth('n0'))
+      await other.resume(await other.cancel(inBoth('sent')))
+      const entries = [{ id: 'n0', at, fired: false, streams: ['all'] }]
+      for (const { subject } of inBoth('n0')) record.set(subject.key, { entries })
+      const putBack = () =>
+        other.adopt(
+          inBoth('n0').map((each) => ({ ...each, at })),
+          { keepsLater: true },
+        )
+      const isPutBack = async () =>
+        Promise.all(inBoth('n0').map(async (each) => (await other.reservedAt([each])) === at))
+      return { ...opened, state, other, putBack, isPutBack }
+    }
+
+    for (const within of [inAuthor, inModule]) {
+      const { key } = within('').subject
+
+      it(`gives one that moves no slot whose claim was lost in ${key}`, async (t) => {
+        const admin = await openAdmin(engine)
+        t.after(() => admin.close())
+        let isLost = false
+        const { state, other, prefix, putBack, isPutBack } = await setUpMove(async (step, asked) => {
+          if (!isLost && asked === `to l/${key}`) {
+            isLost = true
+            await admin.remove(`${prefix}{l/${key}}`)
+            const [quicker] = await other.reserve([within('quicker')])
+            assert.equal(quicker!.allowed, true)
+          }
+          return await step()
+        })
+        await assert.rejects(state.advance(inBoth('n0')), { code: 'STATE_UNAVAILABLE' })
+        await putBack()
+        assert.deepEqual(await isPutBack(), [true, true])
+        for (const each of inBoth('other').filter(({ subject }) => subject.key !== key))
+          assert.equal(
+            (await other.reserve([{ ...each, waited: true }]))[0]!.allowed,
+            true,
+            'no claim is left',
+          )
+      })
+
+      it(`keeps no claim of a process that was killed before it took the slot in ${key}`, async () => {
+        let die = (): void => {}
+        const died = new Promise<void>((resolve) => {
+          die = resolve
+        })
+        let isDead = false
+        const { state, other, putBack, isPutBack } = await setUpMove((step, asked) => {
+          isDead ||= asked === `to l/${key}`
+          if (!isDead) return step()
+          die()
+          return new Promise(() => {})
+        })
+        void state.advance(inBoth('n0'))
+        await died
+        await putBack()
+        assert.deepEqual(await isPutBack(), [true, true])
+        const next = await other.reserve(inBoth('next').map((each) => ({ ...each, waited: true })))
+        assert.deepEqual(
+          next.map(({ allowed }) => allowed),
+          [true, true],
+        )
+      })
+    }
 
     for (const step of ['claim', 'to'])
       it(`leaves nothing claimed where the answer to '${step}' is lost`, async () => {
