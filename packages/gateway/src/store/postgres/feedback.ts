@@ -53,7 +53,8 @@ export const eventOf = ({ seq: _, notification, kept_at, body, ...row }: Feedbac
  * Writes events, and counts the complaints that are new. They get their numbers in the order of the call, and are written in
  * the order of their keys, so that two processes with the same events never wait for each other. The words of a provider are
  * left out where the recipient of the notification is erased. An erasure that comes later waits for the lock on the
- * notification, and removes them; one that has locked it is not waited for, and they are left out, too.
+ * notification, and removes them; one that has locked it is not waited for, and they are left out, too. Nothing else locks
+ * that row but the retention, which removes it: changes and claims lock rows of `live`, `outcome` and `digest`.
  */
 export const writeFeedback = `WITH asked AS MATERIALIZED (
     SELECT nextval(pg_get_serial_sequence('feedback', 'seq')) AS seq, x.* FROM (SELECT * FROM json_to_recordset($1)

@@ -75,6 +75,30 @@ describe('a report and an erasure at once on PostgreSQL', needs('postgres'), () 
     assert.deepEqual(await erased, { done: true })
     assert.deepEqual(await details(), [undefined])
   })
+
+  test('keep the words of the provider while others write the notification and report of it, and no erasure does', async (t) => {
+    const { url, store, other, bounce } = await open(t, 'words beside')
+    const writer = await openAt(url, stillClock(epoch), '2')
+    t.after(() => writer.close())
+    const waiting = someNotification({ to: { id: 'eve', email: 'eve@example.com' } })
+    await must(writer, { accept: [waiting] })
+    const reported = (key: string) => ({ ...bounce, notificationId: waiting.id, key })
+    await other.query('BEGIN')
+    await other.query(writeFeedback, [JSON.stringify([{ n: 0, ...feedbackRow(reported('beside')) }])])
+    // The change has locked what it moves by then, and waits for this.
+    await other.query("INSERT INTO recipient VALUES ('acme', 'eve', 1, '{}')")
+    const written = writer.commit({ moves: [settled(waiting, epoch + 5)], recipients: [marked] })
+    assert.equal(await waitsFor(written, other), true)
+    assert.deepEqual(await store.feedback.keep([reported('k')]), [true])
+    await other.query('ROLLBACK')
+    assert.deepEqual(await written, applied)
+    const kept = await store.feedback.of('acme', [waiting.id])
+    assert.deepEqual(
+      kept.map(({ detail }) => detail),
+      [bounce.detail],
+    )
+  })
+
   const invalid = [{ channel: 'email', address: 'eve@example.com', at: epoch }] as const
   const marked = { tenant: 'acme', id: 'eve', invalid, version: 0 }
 
