@@ -233,6 +233,24 @@ export function erasures(test: Test, capabilities: StoreCapabilities): void {
     assert.ok(!JSON.stringify(now).includes('eve'), JSON.stringify(now.refused))
   })
 
+  test('takes a recipient out of what batches refuse that were opened behind the beginning', async (store) => {
+    const refused = [{ recipient: 'eve', code: 'INVALID_REQUEST', detail: 'eve@example is no address' }]
+    const [running, ended] = [someJob({ taken: 1, refused }), someJob()]
+    const message = { channel: 'email', category: 'news', priority: 'normal', content } as const
+    const work = { message, recipients: [{ id: 'amy' }, { id: 'bob' }] }
+    await store.beginErasure('acme', 'eve')
+    for (const job of [running, ended]) await must(store, { jobs: [{ kind: 'open', job, work }] })
+    const after = { ...ended, taken: ended.total, refused, status: 'done' } as const
+    await must(store, { jobs: [{ kind: 'move', before: ended, after }] })
+    assert.deepEqual(await store.erase('acme', 'eve'), { done: true })
+    for (const { id } of [running, ended]) {
+      const kept = (await store.job('acme', id))!
+      assert.ok(!JSON.stringify(kept).includes('eve'), JSON.stringify(kept.refused))
+    }
+    const now = (await store.job('acme', running.id))!
+    await must(store, { jobs: [{ kind: 'move', before: now, after: { ...now, taken: 2 } }] })
+  })
+
   test('leaves answers as they are that contain the id of a recipient as a word', async (store) => {
     const answerOf = (key: string, body: string): StoredAnswer => ({
       ...{ tenant: 'acme', module: 'shop', method: 'POST', path: '/batch', key, requestHash: 'h' },

@@ -90,7 +90,7 @@ export class MemoryErasures {
       if (answer.tenant === tenant)
         answers.set(key, { ...answer, body: erasedAnswer(answer.body, recipient, name) })
     }
-    jobs.rename('ended', tenant, recipient, name)
+    jobs.rename('refused', tenant, recipient, name)
     for (const digest of digests.all())
       if (digest.tenant === tenant && digest.recipient === recipient) digests.write('close', digest)
     this.#pending.delete(keyOf(tenant, recipient))

@@ -40,21 +40,19 @@ export class MemoryJobs {
     return [...this.#jobs.values()].map(({ job }) => job).filter(({ status }) => status === 'running')
   }
 
-  /** Renames a recipient in jobs that run, or in those that have ended, and removes all of the recipient's other data. */
-  rename(of: 'running' | 'ended', tenant: string, recipient: string, renamed: string): void {
+  /** Renames a recipient in jobs that run, with their work, or in all refusals, and removes the recipient's other data. */
+  rename(where: 'running' | 'refused', tenant: string, recipient: string, renamed: string): void {
     for (const [id, { job, work }] of this.#jobs) {
-      if ((job.status === 'running') !== (of === 'running')) continue
-      const named = [
-        ...job.refused.map((each) => each.recipient),
-        ...(work?.recipients ?? []).map((each) => each.id),
-      ]
-      if (job.tenant !== tenant || !named.includes(recipient)) continue
+      if (job.tenant !== tenant || (where === 'running' && job.status !== 'running')) continue
+      const inWork = where === 'running' ? (work?.recipients ?? []) : []
+      const named = [...job.refused.map((each) => each.recipient), ...inWork.map((each) => each.id)]
+      if (!named.includes(recipient)) continue
       const refused = job.refused.map((each) =>
         each.recipient === recipient ? { ...each, recipient: renamed, detail: 'erased' } : each,
       )
-      const recipients =
-        work?.recipients.map((each) => (each.id === recipient ? { id: renamed } : each)) ?? []
-      const kept = work === undefined ? {} : { work: { ...work, recipients } }
+      const recipients = inWork.map((each) => (each.id === recipient ? { id: renamed } : each))
+      const after = work && (where === 'running' ? { ...work, recipients } : work)
+      const kept = after === undefined ? {} : { work: after }
       this.#jobs.set(id, { job: { ...job, refused, renamed: (job.renamed ?? 0) + 1 }, ...kept })
     }
   }

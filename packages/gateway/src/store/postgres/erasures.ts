@@ -26,7 +26,7 @@ interface FoundAnswer {
   readonly last: boolean
 }
 
-interface EndedPage {
+interface RefusingPage {
   /** Ids of jobs that name the recipient. */
   readonly found: readonly string[]
   /** Null behind the last page. */
@@ -38,11 +38,11 @@ const lockRunning = `SELECT j.id FROM job j LEFT JOIN job_work k USING (id)
   ORDER BY j.id FOR UPDATE OF j`
 const lockJobs = 'SELECT id FROM job WHERE id = ANY($1) ORDER BY id FOR UPDATE'
 
-const endedPage = `WITH page AS MATERIALIZED (
+const refusingPage = `WITH page AS MATERIALIZED (
     SELECT id FROM (SELECT id, sum(pg_column_size(body)) OVER (ORDER BY id) - pg_column_size(body) AS before
       FROM (SELECT id, body FROM job WHERE id > $3 ORDER BY id LIMIT $4) j) k WHERE before < $5)
   SELECT ARRAY(SELECT j.id FROM page CROSS JOIN LATERAL (SELECT * FROM job WHERE job.id = page.id OFFSET 0) j
-      WHERE j.tenant = $1 AND j.status <> 'running' AND position($2 IN j.body::text) > 0) AS found,
+      WHERE j.tenant = $1 AND position($2 IN j.body::text) > 0) AS found,
     (SELECT max(id) FROM page) AS last`
 
 export interface ErasuresParts {
@@ -75,12 +75,15 @@ export function createErasures({
       }
     })
 
-  /** Takes the recipient out of the jobs that a statement locks, in the order of their ids. */
+  /** Takes the recipient out of the jobs that a statement locks, in the order of their ids: out of their refusals, or work too. */
   async function renameInJobs(
     connection: Db,
     [lock, values]: readonly [string, readonly unknown[]],
-    recipient: string,
-    name: string,
+    {
+      recipient,
+      name,
+      inWork,
+    }: { readonly recipient: string; readonly name: string; readonly inWork: boolean },
   ): Promise<void> {
     const locked = await connection.query<{ id: string }>(lock, values)
     if (locked.length === 0) return
@@ -97,7 +100,7 @@ export function createErasures({
         id,
         JSON.stringify({ ...body, refused, renamed: (body.renamed ?? 0) + 1 }),
       ])
-      if (work === null) continue
+      if (work === null || !inWork) continue
       const recipients = work.recipients.map((each) => (each.id === recipient ? { id: name } : each))
       await connection.query('UPDATE job_work SET body = $2 WHERE id = $1', [
         id,
@@ -107,21 +110,23 @@ export function createErasures({
   }
 
   /**
-   * Takes the recipient out of the refusals of jobs that have ended, page by page beside the writing connection: a record may
-   * have a million of them. None of them changes any more but by erasures, and none is added that was open at the beginning.
+   * Takes the recipient out of the refusals of jobs, page by page beside the writing connection: a record may have a million
+   * of them that have ended. One that was opened behind the beginning may have refused the recipient, too.
    */
-  async function renameInEnded(tenant: string, recipient: string, name: string): Promise<void> {
+  async function renameRefused(tenant: string, recipient: string, name: string): Promise<void> {
     for (let after: string | null = ''; after !== null; ) {
-      const pages: readonly EndedPage[] = await db.query<EndedPage>(endedPage, [
+      const pages: readonly RefusingPage[] = await db.query<RefusingPage>(refusingPage, [
         tenant,
         JSON.stringify(recipient),
         after,
         jobsSlice,
         jobsBytes,
       ])
-      const { found, last }: EndedPage = pages[0]!
+      const { found, last }: RefusingPage = pages[0]!
       if (found.length > 0)
-        await transaction((connection) => renameInJobs(connection, [lockJobs, [found]], recipient, name))
+        await transaction((connection) =>
+          renameInJobs(connection, [lockJobs, [found]], { recipient, name, inWork: false }),
+        )
       after = last
     }
   }
@@ -212,7 +217,7 @@ export function createErasures({
       transaction(async (connection) => {
         const name = pseudonymOf(tenant, recipient)
         const running = [lockRunning, [tenant, JSON.stringify(recipient)]] as const
-        await renameInJobs(connection, running, recipient, name)
+        await renameInJobs(connection, running, { recipient, name, inWork: true })
         // Waits for reports that change the recipient: none is written behind this.
         await connection.query('SELECT pg_advisory_xact_lock(erasure_lock($1, $2))', [tenant, recipient])
         const [known] = await connection.query<{ body: Recipient }>(
@@ -248,7 +253,7 @@ export function createErasures({
       if (looked.open.length > 0) return { done: false, open: looked.open }
       while (await eraseSome(tenant, recipient, name));
       await renameInAnswers(tenant, recipient, name)
-      await renameInEnded(tenant, recipient, name)
+      await renameRefused(tenant, recipient, name)
       await transaction(async (connection) => {
         if (isLogged) {
           const erasure = textOf([erasureRecord(tenant, recipient, clock.now())])

@@ -4,8 +4,8 @@
  * stay under it, too. All erasing of the file's rows is here.
  *
  * The steps: `begin` takes the preferences and the remaining work of jobs; `rows` takes ended notifications and names
- * the others; `answers` takes the recipient out of stored answers; `finish` forgets the request. Each may be
- * repeated.
+ * the others; `answers` takes the recipient out of stored answers; `finish` takes the recipient out of what jobs refused
+ * meanwhile, and forgets the request. Each may be repeated.
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Recipient, TimelineEvent } from '../../../model.ts'
@@ -147,9 +147,9 @@ export function prepareErasures(parts: ErasuresParts): Erasures {
     answers: ({ tenant, recipient, pseudonym }, after, max) =>
       answers.rename({ tenant, recipient, pseudonym, after, max }),
 
-    finish({ tenant, recipient }, until) {
+    finish({ tenant, recipient, pseudonym }, until) {
       removeDigests.run(tenant, recipient)
-      remove.run(tenant, recipient, until)
+      if (remove.run(tenant, recipient, until).changes > 0) jobs.renameRefused(tenant, recipient, pseudonym)
     },
 
     isLeft: ({ notificationId, tenant, recipient }) =>

@@ -26,6 +26,8 @@ export interface Jobs {
   running(): Readable<Job>
   /** Renames a recipient in jobs' remaining work, removing the recipient's other data, and in refusals. */
   rename(tenant: string, recipient: string, renamed: string): void
+  /** Renames a recipient in the refusals of jobs alone. */
+  renameRefused(tenant: string, recipient: string, renamed: string): void
   /** Deletes up to `max` ended, older jobs that have no notification left; returns the number. */
   prune(before: number, max: number): number
 }
@@ -83,6 +85,22 @@ export function prepareJobs(
     }
   }
 
+  function renameRefused(tenant: string, recipient: string, renamed: string): void {
+    for (const row of refusing.all(tenant, JSON.stringify(recipient))) {
+      if (!isSoundJob(row)) {
+        updateRefused.run('[]', unsoundSumOf('[]'), row.id as string)
+        continue
+      }
+      const job = readJob(row)
+      const refused = JSON.stringify(
+        job.refused.map((each) =>
+          each.recipient === recipient ? { ...each, recipient: renamed, detail: 'erased' } : each,
+        ),
+      )
+      updateRefused.run(refused, checksumOf(textOf(job, refused)), job.id)
+    }
+  }
+
   return {
     write({ before, after, work }) {
       const { id, tenant, module, createdAt, status, total, taken } = after
@@ -113,22 +131,11 @@ export function prepareJobs(
     },
     running: () => readable(running.all(), readJob),
     rename(tenant, recipient, renamed) {
-      const needle = JSON.stringify(recipient)
-      for (const row of refusing.all(tenant, needle)) {
-        if (!isSoundJob(row)) {
-          updateRefused.run('[]', unsoundSumOf('[]'), row.id as string)
-          continue
-        }
-        const job = readJob(row)
-        const refused = JSON.stringify(
-          job.refused.map((each) =>
-            each.recipient === recipient ? { ...each, recipient: renamed, detail: 'erased' } : each,
-          ),
-        )
-        updateRefused.run(refused, checksumOf(textOf(job, refused)), job.id)
-      }
-      for (const { id } of working.all(tenant, needle)) renameIn(id as string, recipient, renamed)
+      renameRefused(tenant, recipient, renamed)
+      for (const { id } of working.all(tenant, JSON.stringify(recipient)))
+        renameIn(id as string, recipient, renamed)
     },
+    renameRefused,
     prune: (before, max) => Number(prune.run(before, max).changes),
   }
 }
