@@ -16,7 +16,7 @@ import type {
   TimelineEvent,
 } from './model.ts'
 import type { Firing, LimitRequest } from './ports/limiter.ts'
-import type { ReportedOf } from './ports/recipients.ts'
+import type { ReportedOf, StoredRecipient } from './ports/recipients.ts'
 import type { Occupancy, Room, TakenRoom } from './ports/tenants.ts'
 import type {
   Change,
@@ -87,7 +87,7 @@ export interface Gate {
    * Stores a recipient and re-evaluates the waiting notifications. False where another process has written the recipient
    * since the version that it names. Throws NOT_FOUND where the recipient of what was reported was erased since.
    */
-  saveRecipient(recipient: Recipient, reportedOf?: readonly ReportedOf[]): Promise<boolean>
+  saveRecipient(recipient: StoredRecipient, reportedOf?: readonly ReportedOf[]): Promise<boolean>
   /**
    * The notification's current slot in its tenant's throttle queue, which moves up; undefined where it stands in
    * none.

@@ -8,7 +8,7 @@ import { isStateAway, SluiceError } from '../errors.ts'
 import { isFinal, type Notification, type Patch, type Recipient, revisionOf } from '../model.ts'
 import { recipientSubject } from '../policy/subject.ts'
 import type { Notifier } from '../ports/fleet.ts'
-import type { ReportedOf } from '../ports/recipients.ts'
+import type { ReportedOf, StoredRecipient } from '../ports/recipients.ts'
 import type { ThrottleTurn } from '../ports/tenants.ts'
 import type { Clock, LimitState, Page, Store, TenantGeneration } from '../ports.ts'
 import type { Ledger, RecipientLimiter, Scheduler } from '../stages.ts'
@@ -61,7 +61,7 @@ export interface Redecision {
   /** Applies the recipient's preferences to a waiting notification, where the process died within `saveRecipient`. */
   review(waiting: Notification): Promise<void>
   /** Writes a recipient's preferences and applies them at once to all of the recipient's waiting notifications. */
-  saveRecipient(recipient: Recipient, reportedOf?: readonly ReportedOf[]): Promise<boolean>
+  saveRecipient(recipient: StoredRecipient, reportedOf?: readonly ReportedOf[]): Promise<boolean>
 }
 
 /** Rows of one recipient that are in memory at once while a changed preference is applied to them. */
@@ -363,7 +363,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
       let isWritten = false
       await movingUp.settleAfter(subject, async () => {
         const condition = reportedOf.length === 0 ? {} : { reportedOf }
-        const result = await ledger.commit({ recipients: [recipient], ...condition })
+        const result = await ledger.commit({ recipients: [rowOf(recipient)], ...condition })
         if (!result.applied && isAmong(result.conflicts, 'erased', recipient.id))
           throw new SluiceError('NOT_FOUND', 'This person was erased.')
         isWritten = result.applied
@@ -380,6 +380,13 @@ export function createRedecision(options: RedecisionOptions): Redecision {
       return isWritten
     },
   }
+}
+
+/** An erased recipient has opt-outs alone, which are stored under the name that is left. */
+function rowOf({ erased, left: _, ...recipient }: StoredRecipient): Recipient {
+  if (erased === undefined) return recipient
+  const { tenant, version, optOuts = [] } = recipient
+  return { tenant, id: erased, optOuts, ...(version === undefined ? {} : { version }) }
 }
 
 /** Waits for all promises and then throws the first error: a failure does not interrupt the others. */

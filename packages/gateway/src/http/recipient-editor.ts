@@ -20,13 +20,16 @@ export interface RecipientEditor {
     id: string,
     change: ChangeRecipient,
     reportedOf?: readonly ReportedOf[],
-  ): Promise<Recipient>
+  ): Promise<StoredRecipient>
   /** Runs other work on a recipient while no edit of them runs. */
   alone(tenant: string, id: string, work: () => Promise<void>): Promise<void>
 }
 
-/** `wasErased`: nothing is known before except the opt-outs. */
-type ChangeRecipient = (before: Recipient | undefined, wasErased: boolean) => Recipient
+/**
+ * `erased`: nothing is known before except the opt-outs, which stand under this name. What is returned with such a name stays
+ * an erased recipient, of whom the opt-outs alone are stored.
+ */
+type ChangeRecipient = (before: Recipient | undefined, erased: string | undefined) => StoredRecipient
 
 export function createRecipientEditor(options: {
   readonly gate: Pick<Gate, 'saveRecipient'>
@@ -41,10 +44,10 @@ export function createRecipientEditor(options: {
     id: string,
     change: ChangeRecipient,
     reportedOf?: readonly ReportedOf[],
-  ): Promise<Recipient> {
+  ): Promise<StoredRecipient> {
     const after = await retryOnConflict(async () => {
       const stored: Partial<StoredRecipient> = (await read({ tenant, recipient: id })) ?? {}
-      const { erased = false, left = 0, version = left, ...before } = stored
+      const { erased, left = 0, version = left, ...before } = stored
       const changed = change(before.id === undefined ? undefined : (before as Recipient), erased)
       const saved = store.isVersioned ? { ...changed, version } : changed
       const isSaved = await gate.saveRecipient(saved, reportedOf)

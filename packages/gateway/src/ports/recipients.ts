@@ -49,8 +49,11 @@ export interface RecipientReads {
 // The store's port for erasing recipients; `Store` includes its methods.
 
 export interface StoredRecipient extends Recipient {
-  /** The recipient was erased and has not been saved since: only the opt-outs are known. */
-  readonly erased?: true
+  /**
+   * The recipient was erased and has not been saved since: only the opt-outs are known. It is the name under which they stand
+   * on record.
+   */
+  readonly erased?: string
   /**
    * Names what an erasure has left, as `version` names what was saved: it is another one after each erasure. Absent where no
    * other process writes recipients.

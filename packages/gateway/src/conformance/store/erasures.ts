@@ -138,8 +138,9 @@ export function erasures(test: Test, capabilities: StoreCapabilities): void {
         { tenant: 'acme', recipient: 'eve' },
       ]
       assert.deepEqual(await of.recipients(both), [undefined, await of.recipient('acme', 'eve')])
-      const { left, ...eveNow } = (await of.recipient('acme', 'eve'))!
-      assert.deepEqual(eveNow, { tenant: 'acme', id: 'eve', optOuts, erased: true })
+      const { left, erased: name, ...eveNow } = (await of.recipient('acme', 'eve'))!
+      assert.deepEqual(eveNow, { tenant: 'acme', id: 'eve', optOuts })
+      assert.ok(name?.startsWith(pseudonymPrefix))
       assert.equal(left !== undefined, of.isVersioned)
       const again = someNotification({ to: eve, createdAt: epoch + 9 })
       await must(of, { accept: [again] })
@@ -162,6 +163,26 @@ export function erasures(test: Test, capabilities: StoreCapabilities): void {
         email: 'new@example.com',
       })
     }
+  })
+
+  test('keeps what is opted out behind the end under the name that is left', async (store) => {
+    const sent = someNotification({ to: eve, content })
+    await must(store, { accept: [sent] })
+    await must(store, { moves: [settled(sent, epoch + 5)] })
+    await store.beginErasure('acme', 'eve')
+    const [mail] = await store.feedback.reported([sent.id])
+    assert.deepEqual(await store.erase('acme', 'eve'), { done: true })
+    assert.equal(await store.recipient('acme', 'eve'), undefined)
+    const erased = mail!.to.id
+    for (const optOuts of [[{ category: 'news' }], [{ category: 'news' }, { channel: 'sms' as const }]]) {
+      const version = (await store.recipient('acme', 'eve'))?.left ?? 0
+      const row = { tenant: 'acme', id: erased, optOuts, ...(store.isVersioned ? { version } : {}) }
+      await must(store, { recipients: [row] })
+      const { left: _, ...now } = (await store.recipient('acme', 'eve'))!
+      assert.deepEqual(now, { tenant: 'acme', id: 'eve', optOuts, erased })
+    }
+    const stale = { tenant: 'acme', id: erased, optOuts: [], version: 0 }
+    if (store.isVersioned) assert.equal((await store.commit({ recipients: [stale] })).applied, false)
   })
 
   test('lists unfinished notifications, and erases none of them', async (store) => {

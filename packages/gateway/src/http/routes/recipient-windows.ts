@@ -55,7 +55,7 @@ export function recipientWindowsRoutes(options: RecipientWindowsOptions): readon
           store.recipient(tenant, id),
           store.admissions({ tenant, recipient: id, since, limit: admissionsMax }),
         ])
-        const recipient = stored === undefined || stored.erased === true ? null : stored
+        const recipient = stored === undefined || stored.erased !== undefined ? null : stored
         const admissions = met.map(({ firedAt, ...each }) => ({
           ...each,
           dueAt: each.dueAt + aheadMs,

@@ -50,7 +50,7 @@ export function recipientRoutes(options: RecipientRoutesOptions): readonly Route
       problems: ['NOT_FOUND', 'STORE_UNAVAILABLE'],
       async handle(request) {
         const recipient = await store.recipient(request.caller.tenant, idOf(request))
-        if (recipient === undefined || recipient.erased === true)
+        if (recipient === undefined || recipient.erased !== undefined)
           throw new SluiceError('NOT_FOUND', 'Nothing is stored for this recipient.')
         return answerOf(recipient)
       },
@@ -72,9 +72,10 @@ export function recipientRoutes(options: RecipientRoutesOptions): readonly Route
         const id = idOf(request)
         const given = request.body as Partial<Recipient>
         return answerOf(
-          await editor.edit(tenant, id, (before, wasErased) => {
+          await editor.edit(tenant, id, (before, erased) => {
             // An erased recipient keeps the opt-outs, unless the request sets them.
-            const kept = wasErased && before?.optOuts !== undefined ? { optOuts: before.optOuts } : {}
+            const kept =
+              erased !== undefined && before?.optOuts !== undefined ? { optOuts: before.optOuts } : {}
             return withKeptMarks(recipientOf(tenant, id, { ...kept, ...given }), before)
           }),
         )

@@ -47,7 +47,7 @@ export function searchRoutes({ store, ledger, clock }: SearchRoutesOptions): rea
         ])
         const aheadMs = aheadOf(clock)
         const notifications = [...(found === undefined ? [] : [found]), ...list.items].slice(0, foundMax)
-        const isKnown = list.items.length > 0 || (stored !== undefined && stored.erased !== true)
+        const isKnown = list.items.length > 0 || (stored !== undefined && stored.erased === undefined)
         return {
           notifications: (await withFeedback(store.feedback, notifications)).map((each) =>
             notificationAnswer(inWallTime(shown(each, ledger), aheadMs), caller),

@@ -3,11 +3,12 @@
  * gets a page with a button, because mail scanners follow links too.
  */
 import type { FastifyReply } from 'fastify'
+import { conflicted, retryOnConflict } from '../../conflict.ts'
 import { SluiceError } from '../../errors.ts'
 import type { Feedback } from '../../feedback/feedback.ts'
-import type { OptOut } from '../../model.ts'
+import type { OptOut, Recipient } from '../../model.ts'
 import { hasOptOut, withOptOut } from '../../policy/preferences.ts'
-import type { Clock, Store } from '../../ports.ts'
+import { type Clock, pseudonymPrefix, type Store, type StoredRecipient } from '../../ports.ts'
 import type { RecipientEditor } from '../recipient-editor.ts'
 import type { Route } from '../route.ts'
 import { tokenParams } from '../schema.ts'
@@ -20,7 +21,7 @@ export interface UnsubscribeRoutesOptions {
   readonly limits: UnsubscribeLimits
   /** An unsubscribe is feedback about the mail that has the link. */
   readonly feedback: Pick<Feedback, 'report'>
-  readonly store: Pick<Store, 'notification' | 'recipient'>
+  readonly store: Pick<Store, 'feedback' | 'recipient'>
   readonly clock: Pick<Clock, 'now'>
 }
 
@@ -38,12 +39,40 @@ export function unsubscribeRoutes({
     return found
   }
 
-  /** Reports the unsubscribe. Retention may have removed the mail by now, and an erasure its recipient. */
-  async function report({ tenant, recipient, notificationId }: Unsubscription): Promise<void> {
-    const sent = notificationId && (await store.notification(tenant, notificationId))
-    if (!sent || sent.to.id !== recipient) return
+  /**
+   * Opts the recipient out, and reports the unsubscribe of the mail, unless retention has removed that. A recipient who was
+   * erased and whom nobody has saved since is opted out under the name that is left: the link brings no id back.
+   */
+  async function unsubscribe({ tenant, recipient, category, channel, notificationId }: Unsubscription) {
+    const optOut: OptOut = { category, channel }
+    const end = await retryOnConflict(async () => {
+      const [found] = notificationId === undefined ? [] : await store.feedback.reported([notificationId])
+      const mail = found?.tenant === tenant ? found : undefined
+      const name = mail?.to.id.startsWith(pseudonymPrefix) === true ? mail.to.id : undefined
+      function change(before: Recipient | undefined, left: string | undefined): StoredRecipient {
+        const erased = left ?? (before === undefined ? name : undefined)
+        const after = withOptOut(before ?? { tenant, id: recipient }, optOut)
+        return erased === undefined ? after : { ...after, erased }
+      }
+      const isNamed = mail !== undefined && name === undefined
+      const reportedOf = isNamed ? [{ tenant, recipient, notificationId: mail.id }] : []
+      try {
+        const { erased } = await editor.edit(tenant, recipient, change, reportedOf)
+        // Another process may have saved the recipient meanwhile, without what was left.
+        if (erased !== undefined && !hasOptOut(await store.recipient(tenant, recipient), optOut))
+          return conflicted
+      } catch (error) {
+        if (error instanceof SluiceError && error.code === 'NOT_FOUND') return conflicted
+        throw error
+      }
+      return mail
+    })
+    if (end === conflicted)
+      throw new SluiceError('STORE_UNAVAILABLE', 'The recipient met too many changes at once. Try again.', {
+        retryAfterMs: 1_000,
+      })
     const event = { type: 'unsubscribe', at: clock.now(), eventId: 'one-click' } as const
-    await feedback.report([{ ...event, notificationId: sent.id }], { tenant })
+    if (end !== undefined) await feedback.report([{ ...event, notificationId: end.id }], { tenant })
   }
 
   const page = { description: 'A page for people', type: 'text/html' }
@@ -82,15 +111,11 @@ export function unsubscribeRoutes({
       async handle(request, reply) {
         const unsubscription = read(request.params)
         const { tenant, recipient, category, channel } = unsubscription
-        const optOut: OptOut = { category, channel }
         // Mail programs repeat uncertain requests: a repeated click costs one read, of the record: another process may have
         // taken the opt-out back.
-        if (!hasOptOut(await store.recipient(tenant, recipient), optOut)) {
+        if (!hasOptOut(await store.recipient(tenant, recipient), { category, channel })) {
           limits.take(tenant, recipient)
-          await editor.edit(tenant, recipient, (before) =>
-            withOptOut(before ?? { tenant, id: recipient }, optOut),
-          )
-          await report(unsubscription)
+          await unsubscribe(unsubscription)
         }
         return sendPage(
           reply,

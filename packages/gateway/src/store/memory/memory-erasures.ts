@@ -46,7 +46,7 @@ export class MemoryErasures {
     const found = recipients.get(keyOf(tenant, this.nameOf(tenant, id) ?? ''))
     if (known !== undefined || found === undefined) return known
     const { version, ...left } = found
-    return { ...left, id, erased: true, ...(version === undefined ? {} : { left: version }) }
+    return { ...left, id, erased: left.id, ...(version === undefined ? {} : { left: version }) }
   }
 
   /** The pseudonym of a recipient who is being erased; undefined for all others. */

@@ -175,7 +175,7 @@ function storeOf(opened: Opened): Store {
     return rows.map(({ own, left, version, leftVersion }, index) => {
       if (own !== null) return alone ? own : { ...own, version: version! }
       if (left === null) return undefined
-      const erased: StoredRecipient = { ...left, id: keys[index]!.recipient, erased: true }
+      const erased: StoredRecipient = { ...left, id: keys[index]!.recipient, erased: left.id }
       return alone ? erased : { ...erased, left: leftVersion! }
     })
   }

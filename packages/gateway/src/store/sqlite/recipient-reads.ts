@@ -45,7 +45,7 @@ export function createRecipientReads(options: RecipientReadsOptions) {
     for (const [nth, { index }] of erased.entries()) {
       const body = left[nth]
       if (body === undefined) continue
-      found[index] = body instanceof Error ? body : { ...body, id: keys[index]!.recipient, erased: true }
+      found[index] = body instanceof Error ? body : { ...body, id: keys[index]!.recipient, erased: body.id }
     }
     return found
   }

@@ -135,7 +135,7 @@ test('DELETE erases a recipient, again too, and not one of another tenant', asyn
 
 test('an erased recipient is not found, and keeps the opt-outs when stored again unless the request sets them', async () => {
   const optOuts = [{ category: 'news' }]
-  const left = { tenant: 'default', id: 'back', optOuts, erased: true }
+  const left = { tenant: 'default', id: 'back', optOuts, erased: 'erased:x' }
   stub.recipients.set('default/back', left)
   assert.equal((await stub.ask('GET', path('back'))).status, 404)
   const put = await stub.ask('PUT', path('back'), { email: 'back@example.com' })
