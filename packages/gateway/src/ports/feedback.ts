@@ -86,8 +86,8 @@ export interface FeedbackPage {
 export interface FeedbackRecord {
   /**
    * Records events; resolves when they are on disk. An event whose key is on record for its notification stays as it
-   * is. The words of a provider about an erased recipient are left out, also where the erasure comes at the same moment. At
-   * most 1,000 at once.
+   * is. The words of a provider about an erased recipient, or about a notification that is not on record, are left out, also
+   * where the erasure or the removal comes at the same moment. At most 1,000 at once.
    * @returns for each event, whether it is new
    */
   keep(events: readonly FeedbackEvent[]): Promise<readonly boolean[]>

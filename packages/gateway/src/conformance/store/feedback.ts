@@ -20,6 +20,7 @@ const someEvent = (patch: Partial<FeedbackEvent> = {}): FeedbackEvent => ({
 
 export function feedback(test: Test, capabilities: StoreCapabilities): void {
   test('keeps an event once, however often and by however many calls it is reported', async (store) => {
+    await must(store, { accept: [someNotification({ id: 'n1' })] })
     const first = someEvent({ permanent: true, detail: '550 “no such user” – 👋', account: 'main' })
     const other = someEvent({ key: 'k2', type: 'open', at: epoch - 1 })
     assert.deepEqual(await store.feedback.keep([first, other, first]), [true, true, false])
@@ -196,6 +197,23 @@ export function feedback(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.feedback.keep([{ ...bounce, detail }, untouched]), [true, true])
     assert.deepEqual(await store.feedback.of('acme', [sent.id]), [bounce])
     assert.deepEqual(await store.feedback.of('acme', [other.id]), [untouched])
+  })
+
+  test('removes the provider’s words with the notification: no erasure finds them behind it', async (store) => {
+    const sent = someNotification({ to: { id: 'eve', email: 'eve@example.com' } })
+    const young = someNotification({ to: { id: 'eve' }, createdAt: epoch + dayMs })
+    await must(store, { accept: [sent, young] })
+    await must(store, { moves: [settled(sent, epoch + 5), settled(young, epoch + dayMs)] })
+    const bounce = someEvent({ notificationId: sent.id, type: 'bounce', permanent: true, account: 'main' })
+    const detail = '550 no such user eve@example.com'
+    const untouched = someEvent({ notificationId: young.id, detail })
+    await store.feedback.keep([{ ...bounce, detail }, untouched])
+    await store.prune({ answers: 0, notifications: epoch + 1_000 })
+    assert.equal(await store.notification('acme', sent.id), undefined)
+    const late = { ...bounce, key: 'k2' }
+    assert.deepEqual(await store.feedback.keep([{ ...late, detail }]), [true])
+    assert.deepEqual(await store.feedback.of('acme', [sent.id]), [bounce, late])
+    assert.deepEqual(await store.feedback.of('acme', [young.id]), [untouched])
   })
 
   if (capabilities.durable)

@@ -40,7 +40,7 @@ export class MemoryFeedback implements FeedbackRecord {
       if (this.#events.has(keyOf(event))) return false
       const { detail: _, ...rest } = event
       const to = this.#tenants.get(event.tenant)?.get(event.notificationId)?.to
-      this.#events.set(keyOf(event), to?.id.startsWith(pseudonymPrefix) ? rest : event)
+      this.#events.set(keyOf(event), to?.id.startsWith(pseudonymPrefix) === false ? event : rest)
       return true
     })
   }
@@ -126,7 +126,7 @@ export class MemoryFeedback implements FeedbackRecord {
     return rows
   }
 
-  /** Removes the words of providers about a notification whose recipient is erased. */
+  /** Removes the words of providers about a notification whose recipient is erased, or which is removed. */
   forget(tenant: string, notificationId: string): void {
     for (const [key, event] of this.#events) {
       if (event.tenant !== tenant || event.notificationId !== notificationId) continue

@@ -2,6 +2,7 @@
 import type { Notification } from '../../model.ts'
 import type { Pruned, Store, StoredAnswer, Tally } from '../../ports.ts'
 import type { MemoryCounts } from './memory-counts.ts'
+import type { MemoryFeedback } from './memory-feedback.ts'
 import type { MemoryJobs } from './memory-jobs.ts'
 import { ended } from './memory-rows.ts'
 
@@ -10,10 +11,11 @@ export interface PrunedParts {
   readonly answers: Map<string, StoredAnswer>
   readonly jobs: MemoryJobs
   readonly counts: MemoryCounts
+  readonly feedback: Pick<MemoryFeedback, 'forget'>
 }
 
 export function prune(
-  { tenants, answers, jobs, counts }: PrunedParts,
+  { tenants, answers, jobs, counts, feedback }: PrunedParts,
   before: Parameters<Store['prune']>[0],
 ): Pruned {
   const tallies: Tally[] = []
@@ -28,6 +30,7 @@ export function prune(
       rows.delete(row.id)
       if (row.job !== undefined) jobs.leave(row.job, row.id)
       counts.add(row, -1)
+      feedback.forget(row.tenant, row.id)
       tallies.push({ tenant: row.tenant, status: row.status, throttled: false, count: 1, bytes: 0 })
     }
   }

@@ -82,15 +82,18 @@ export class MemoryStore implements Store {
   readonly feedback = new MemoryFeedback(this.#tenants, (...of) => this.#erasures.pendingNameOf(...of))
   readonly deliveryTotals?: NonNullable<Store['deliveryTotals']>
   readonly intake = new MemoryIntake()
-  readonly #erasures = new MemoryErasures({
+  readonly #kept = {
     tenants: this.#tenants,
-    byRecipient: this.#byRecipient,
-    recipients: this.#recipients,
     answers: this.#answers,
     jobs: this.#jobs,
     counts: this.#counts,
-    open: this.#open,
     feedback: this.feedback,
+  }
+  readonly #erasures = new MemoryErasures({
+    ...this.#kept,
+    byRecipient: this.#byRecipient,
+    recipients: this.#recipients,
+    open: this.#open,
     versioned: (recipient) => this.#versioned(recipient),
   })
   readonly #conflicting: ConflictParts = {
@@ -385,10 +388,7 @@ export class MemoryStore implements Store {
 
   async prune(before: Parameters<Store['prune']>[0]): Promise<Pruned> {
     this.fleet?.mustLive()
-    return prune(
-      { tenants: this.#tenants, answers: this.#answers, jobs: this.#jobs, counts: this.#counts },
-      before,
-    )
+    return prune(this.#kept, before)
   }
 
   async close(isSettled = true): Promise<void> {

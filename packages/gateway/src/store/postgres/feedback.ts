@@ -52,9 +52,9 @@ export const eventOf = ({ seq: _, notification, kept_at, body, ...row }: Feedbac
 /**
  * Writes events, and counts the complaints that are new. They get their numbers in the order of the call, and are written in
  * the order of their keys, so that two processes with the same events never wait for each other. The words of a provider are
- * left out where the recipient of the notification is erased. An erasure that comes later waits for the lock on the
- * notification, and removes them; one that has locked it is not waited for, and they are left out, too. Nothing else locks
- * that row but the retention, which removes it: changes and claims lock rows of `live`, `outcome` and `digest`.
+ * left out where the recipient of the notification is erased, or the notification removed. An erasure or a removal that comes
+ * later waits for the lock on the notification, and removes them; one that has locked it is not waited for, and they are left
+ * out, too. Nothing else locks that row: changes and claims lock rows of `live`, `outcome` and `digest`.
  */
 export const writeFeedback = `WITH asked AS MATERIALIZED (
     SELECT nextval(pg_get_serial_sequence('feedback', 'seq')) AS seq, x.* FROM (SELECT * FROM json_to_recordset($1)
@@ -66,8 +66,7 @@ export const writeFeedback = `WITH asked AS MATERIALIZED (
   ), added AS (
     INSERT INTO feedback (seq, tenant, notification, key, category, type, at, kept_at, body) OVERRIDING SYSTEM VALUE
       SELECT seq, tenant, notification, key, category, type, at, kept_at,
-        CASE WHEN body ? 'detail' AND notification NOT IN (SELECT id FROM named)
-          AND EXISTS (SELECT FROM notification n WHERE n.id = notification) THEN body - 'detail' ELSE body END FROM asked
+        CASE WHEN notification IN (SELECT id FROM named) THEN body ELSE body - 'detail' END FROM asked
       ORDER BY tenant, notification, key, n ON CONFLICT DO NOTHING RETURNING tenant, notification, key, category, type
   ), counted AS (
     INSERT INTO delivery_total AS t (category, tenant, slot, delivered, complained)

@@ -189,19 +189,23 @@ BEGIN
   RETURN freed;
 END $$;
 
--- Removes a page of ended notifications, and answers them by tenant and status.
+-- Removes a page of ended notifications, and answers them by tenant and status. The words of providers about them go, too:
+-- no erasure would find them. They are looked for behind the removal, which has waited for reports that were being written.
 CREATE FUNCTION prune_ended(my bigint, my_epoch int, before bigint, max int)
-RETURNS TABLE (tenant text, status smallint, count bigint) LANGUAGE plpgsql SET jit = off AS $$
-DECLARE gone delta[];
+RETURNS TABLE (tenant text, status smallint, count bigint) LANGUAGE plpgsql
+SET jit = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE gone delta[]; ids text[];
 BEGIN
   PERFORM check_epoch(my, my_epoch);
   WITH old AS MATERIALIZED (
     SELECT o.id FROM outcome o WHERE o.at < before
       AND EXISTS (SELECT FROM notification n WHERE n.id = o.id AND n.created_at < before)
       ORDER BY o.at LIMIT max FOR UPDATE SKIP LOCKED
-  ), o AS (DELETE FROM outcome USING old WHERE outcome.id = old.id RETURNING outcome.tenant, outcome.status),
+  ), o AS (DELETE FROM outcome USING old WHERE outcome.id = old.id RETURNING outcome.id, outcome.tenant, outcome.status),
   n AS (DELETE FROM notification USING old WHERE notification.id = old.id)
-  SELECT array_agg(ROW(o.tenant, o.status * 2, -1, 0)::delta) INTO gone FROM o;
+  SELECT array_agg(ROW(o.tenant, o.status * 2, -1, 0)::delta ORDER BY o.id), array_agg(o.id ORDER BY o.id) INTO gone, ids FROM o;
+  UPDATE feedback f SET body = f.body - 'detail' FROM unnest(gone, ids) AS x(tenant, kind, count, bytes, id)
+    WHERE f.tenant = x.tenant AND f.notification = x.id AND f.body ? 'detail';
   PERFORM add_deltas(my, coalesce(gone, '{}'));
   RETURN QUERY SELECT g.tenant, (g.kind / 2)::smallint, count(*) FROM unnest(gone) g GROUP BY 1, 2;
 END $$;

@@ -134,7 +134,7 @@ export interface FeedbackWrites {
   keepSent(records: readonly SentRecord[]): void
   /** Removes at most `max` rows that are older; returns their number. */
   pruneFeedback(before: { readonly events: number; readonly sent: number }, max: number): number
-  /** Removes the words of providers about a notification whose recipient is erased. */
+  /** Removes the words of providers about a notification whose recipient is erased, or which is removed. */
   forget(tenant: string, notificationId: string): void
 }
 
@@ -157,10 +157,10 @@ export function prepareFeedbackWrites(db: DatabaseSync): FeedbackWrites {
   const update = db.prepare('UPDATE feedback SET body = ?, sum = ? WHERE seq = ?')
   const recipientOf = db.prepare('SELECT recipient FROM notifications WHERE id = ?')
 
-  /** The recipient may have been erased since the report was read. */
-  function isErased(notificationId: string): boolean {
+  /** The recipient may have been erased since the report was read, or the notification removed: no erasure would find it. */
+  function hasRecipient(notificationId: string): boolean {
     const recipient = recipientOf.get(notificationId)?.recipient as string | undefined
-    return recipient?.startsWith(pseudonymPrefix) === true
+    return recipient?.startsWith(pseudonymPrefix) === false
   }
 
   return {
@@ -168,7 +168,7 @@ export function prepareFeedbackWrites(db: DatabaseSync): FeedbackWrites {
       events.map((event) => {
         const { tenant, notificationId, key, category, type, at, keptAt } = event
         const { detail: _, ...rest } = event
-        const body = bodyOf(event.detail !== undefined && isErased(notificationId) ? rest : event)
+        const body = bodyOf(event.detail === undefined || hasRecipient(notificationId) ? event : rest)
         const sum = checksumOf(body)
         return insert.run(tenant, notificationId, key, category, type, at, keptAt, body, sum).changes === 1
       }),

@@ -4,6 +4,7 @@ import type { Tally } from '../../../ports.ts'
 import { finalCodes, statusOf } from '../../status-codes.ts'
 import type { RecipientIndex } from '../indexes/recipient-index.ts'
 import type { Contents } from './contents.ts'
+import type { FeedbackWrites } from './feedback.ts'
 import type { Tallies } from './tallies.ts'
 
 export interface Prune {
@@ -25,8 +26,9 @@ export function preparePrune(
   tallies: Tallies,
   register: RecipientIndex,
   contents: Pick<Contents, 'count'>,
+  feedback: Pick<FeedbackWrites, 'forget'>,
 ): Prune {
-  const select = db.prepare(`SELECT n.seq, n.tenant, n.created_at AS at, s.status,
+  const select = db.prepare(`SELECT n.seq, n.id, n.tenant, n.created_at AS at, s.status,
       n.recipient, n.shared, s.status IN ${finalCodes} AND n.created_at < :before AND coalesce(s.fired_at, 0) < :before AS old
     FROM notifications n JOIN states s USING (seq) WHERE n.seq > :from ORDER BY n.seq LIMIT :max`)
   const removes = [
@@ -48,6 +50,7 @@ export function preparePrune(
         register.remove(row.tenant as string, row.recipient as string, seq)
         const [tenant, code] = [row.tenant as string, row.status as number]
         tallies.count(tenant, code, false, -1, 0)
+        feedback.forget(tenant, row.id as string)
         if (row.shared !== null) contents.count(row.shared as string, -1, 0)
         const key = `${code} ${tenant}`
         const count = (counts.get(key)?.count ?? 0) + 1
