@@ -92,7 +92,8 @@ export function createRedisTenantRate(options: RedisTenantRateOptions): TenantRa
     let asked = count
     let answer = await ask(asked)
     while (!answer.allowed) {
-      const left = Math.min(...answer.rules.map(({ remaining }) => remaining))
+      // A process whose clock is ahead has taken places that count from a later instant: they remain, and are not available.
+      const left = Math.min(...answer.rules.map(({ available }) => available))
       if (left <= 0 || left >= asked) break
       // Other processes may take meanwhile what is left: it is asked for until somebody has it.
       asked = left

@@ -137,8 +137,9 @@ describe('published messages of a tenant over several processes', needs('redis')
     const prefix = newPrefix()
     const talk = createTalk()
     const takes: Take[] = []
+    const known = new Map<string, RestoredEntry[]>(members.map((member) => [member, []]))
     const fleet = members.map((member) => {
-      const counted: RestoredEntry[] = []
+      const counted = known.get(member)!
       const redis = openRedis('redis', { prefix, deadlineMs: 5_000 })
       const onError = (what: string, error: unknown): void => assert.fail(`${what}: ${error}`)
       const take = createRedisTenantRate({
@@ -170,6 +171,7 @@ describe('published messages of a tenant over several processes', needs('redis')
     return {
       fleet,
       takes,
+      known,
       lose: () => admin!.remove(`${prefix}{l/websocket:${Buffer.from('acme').toString('base64url')}}`),
     }
   }
@@ -182,6 +184,15 @@ describe('published messages of a tenant over several processes', needs('redis')
     // The clock of Redis is known to some milliseconds.
     assert.ok(part.waitMs > 0 && part.waitMs <= 1_500, `${part.waitMs} ms`)
     assert.equal((await fleet[2]!(1)).taken, 0)
+  })
+
+  test('are given what is left beside those of a process whose clock is ahead', async () => {
+    const { fleet, known } = open()
+    const at = Math.round(clock.now()) + 300
+    known.get('b')!.push({ id: '0', at, fired: true, streams: ['websocket'], weight: 15 })
+    const part = await fleet[0]!(20)
+    assert.equal(part.taken, 5)
+    assert.ok(part.waitMs > 500, `${part.waitMs} ms`)
   })
 
   test('never exceed the window, also when Redis loses the count again and again', async () => {
