@@ -122,7 +122,7 @@ export const studies = {
   threads: { what: 'the CPU of a message by thread (Linux)', options: { rounds: 5, messages: 6_000 } },
   memory: {
     what: 'what the memory of a gateway is made of with a million waiting, and after a restart (Linux)',
-    options: { full: 1_000_000, seconds: 30 },
+    options: { full: 1_000_000, seconds: 80 },
   },
   flood: {
     what: 'how long somebody waits beside a flood of valid requests',

@@ -4,7 +4,7 @@
  * index of the log), V8's heap of each thread, what hangs on it outside (buffers), and the rest: what C and C++
  * allocate (SQLite's pages, code before it is compiled, zlib, OpenSSL) and what malloc has not given back. Linux only.
  *
- *     npm run bench -- memory [--full 1000000] [--seconds 30]
+ *     npm run bench -- memory [--full 1000000] [--seconds 80]
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

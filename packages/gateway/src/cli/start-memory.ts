@@ -21,7 +21,7 @@ type Collect = (how: { type: 'major'; flavor: 'last-resort'; execution: 'sync' }
 
 /** The growth between two collections where much lives, and where little lives, percent. */
 const growthMinPercent = 30
-const growthMaxPercent = 400
+const growthMaxPercent = 250
 /** The heap with its garbage takes at most this less 1.8 times of what lives, where little lives, MiB. */
 const budgetMaxMib = 400
 
@@ -43,8 +43,9 @@ const restShare = 0.05
 
 /** A process that has worked gives its garbage back behind a rest of this length, however little it is. */
 const restMaxMs = 10 * 60_000
-/** It does so at once where it keeps more than this, MiB, or more than half of the memory that it may use. */
-const keptMaxMib = 512
+/** It does so behind a shorter one where it keeps more than this, MiB, or more than half of the memory that it may use. */
+const keptMaxMib = 400
+const shortRestMs = 60_000
 
 /**
  * Tells if a process that has worked, and rests, gives its garbage back now.
@@ -54,7 +55,8 @@ const keptMaxMib = 512
  * @param memoryMib the memory of the machine, or of the container that limits this process
  */
 export function isToGiveBack(restMs: number, residentMib: number, memoryMib: number): boolean {
-  return restMs >= restMaxMs || residentMib > Math.min(keptMaxMib, memoryMib / 2)
+  const isMuch = residentMib > Math.min(keptMaxMib, memoryMib / 2)
+  return restMs >= (isMuch ? shortRestMs : restMaxMs)
 }
 
 /**
