@@ -27,6 +27,11 @@ function open() {
       await world.run(atMs)
       commit({ accept: [rowOf(id, status, atMs)] })
     },
+    /** The message of a digest is accepted when the digest closes. */
+    async close(id: string, atMs: number) {
+      await world.run(atMs)
+      commit({ accept: [{ ...rowOf(id, 'queued', atMs), actors: ['ann'] }] })
+    },
     async move(id: string, before: Status, after: Status, atMs: number) {
       await world.run(atMs)
       commit({ moves: [{ before: rowOf(id, before, 0), after: rowOf(id, after, 0) }] })
@@ -50,6 +55,16 @@ test('an acceptance may take a place that one left while another process had not
   await move('c', 'scheduled', 'queued', 20 * second)
   await move('a', 'queued', 'delivered', 20 * second + 400)
   await accept('d', 20 * second + 500)
+  assert.deepEqual(violated(), [])
+})
+
+test('an acceptance may take a place that one left while another process had not heard of a digest that closed', async () => {
+  const { accept, close, move, violated } = open()
+  await accept('a', 0)
+  await accept('b', 0)
+  await close('digest', 20 * second)
+  await move('a', 'queued', 'delivered', 20 * second + 400)
+  await accept('c', 20 * second + 500)
   assert.deepEqual(violated(), [])
 })
 
