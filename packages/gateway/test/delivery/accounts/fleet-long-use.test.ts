@@ -98,6 +98,18 @@ describe('use of long windows in a fleet', () => {
     assert.equal(madeOf({ ahead, ...made }) + ahead, 12 + 40 + 2 + 12 + 18 + 40 - 14)
   })
 
+  it('of a new judge that has filled the state itself is written without another reading', () => {
+    const { use, asked, hear } = useOf()
+    hear(start, 0, chunk, true, false)
+    use.lost()
+    hear(start + 10, 0, 0, false, true)
+    assert.ok(use.needsFill)
+    use.fill(start + 15, { calls: [[start, 10]], ahead: 20, windowMs: 10_020 })
+    hear(start + 20, 0, 0, true, true)
+    assert.ok(!use.readsRecord)
+    assert.equal(asked(), 1)
+  })
+
   it('writes nothing where another process judges, and knows what is ahead', () => {
     const { use, asked, hear } = useOf()
     hear(start, 7, 17, true, false)
