@@ -3,6 +3,7 @@ import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import type { GatewayParts } from '../../src/composition/runtime-context.ts'
 import { SluiceError } from '../../src/errors.ts'
 import type { Draft } from '../../src/model.ts'
 import { createHarness, hour, minute, second } from '../harness.ts'
@@ -13,6 +14,17 @@ const policy = (more: object = {}) => ({
   limits: [],
   deduplication: { window: '1h' },
   ...more,
+})
+
+/** Refuses to hold fingerprints while the limits are away. */
+const refusingFingerprints = (isAway: () => boolean): Pick<GatewayParts, 'wrapState'> => ({
+  wrapState: (state) => ({
+    ...state,
+    holdFingerprints: (prints) =>
+      isAway()
+        ? Promise.reject(new SluiceError('STATE_UNAVAILABLE', 'Away.'))
+        : state.holdFingerprints(prints),
+  }),
 })
 
 test('a duplicate within the window is suppressed and does not prolong the window', async () => {
@@ -130,15 +142,7 @@ test('one that was accepted undecided takes no fingerprint from one that was dec
   let isAway = true
   const harness = await createHarness({
     ...options,
-    parts: {
-      wrapState: (state) => ({
-        ...state,
-        holdFingerprints: (prints) =>
-          isAway
-            ? Promise.reject(new SluiceError('STATE_UNAVAILABLE', 'Away.'))
-            : state.holdFingerprints(prints),
-      }),
-    },
+    parts: refusingFingerprints(() => isAway),
     // It is killed before the undecided one is written as a duplicate.
     wrap: (store) => ({
       ...store,
@@ -169,15 +173,7 @@ test('one that was accepted undecided and is dropped by a limit makes later ones
   let isAway = false
   const harness = await createHarness({
     policy: policy({ limits: [{ name: 'one', for: 'any', max: ['1/min'], over: 'drop' }] }),
-    parts: {
-      wrapState: (state) => ({
-        ...state,
-        holdFingerprints: (prints) =>
-          isAway
-            ? Promise.reject(new SluiceError('STATE_UNAVAILABLE', 'Away.'))
-            : state.holdFingerprints(prints),
-      }),
-    },
+    parts: refusingFingerprints(() => isAway),
   })
   await harness.post()
   isAway = true
