@@ -128,7 +128,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   const { sandbox, hub } = dispatch
   const pools = (): readonly PoolReport[] => dispatch.pools.map((pool) => pool.report(clock.now()))
   const policyPreview = createPolicyPreview(context, record, admission)
-  const replays = composeReplays(context, record)
+  const replays = composeReplays(context, record, fleet)
   const intakes = composeIntakes(context, { record, admission, dispatch, templates, pools })
   let retention: Retention | undefined
   let stopRecheck = (): void => {}

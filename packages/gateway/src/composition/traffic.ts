@@ -2,12 +2,14 @@
 import type { StoreConfig } from '../config/config.ts'
 import { selfAddressed } from '../config/pools.ts'
 import { SluiceError } from '../errors.ts'
+import { createFleetReplays } from '../http/fleet-replays.ts'
 import type { Replays } from '../http/routes/replays.ts'
 import type { TrafficSource } from '../ports/traffic.ts'
 import { createReplays } from '../replay/replays.ts'
 import { inMemory } from '../store/sqlite/database.ts'
 import { openSqliteTraffic } from '../store/sqlite/traffic-source.ts'
 import { trafficOf } from '../store/store-traffic.ts'
+import type { Fleet } from './fleet-parts.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 import type { Storage } from './storage.ts'
 
@@ -31,15 +33,17 @@ export async function openTraffic({ path, postgres }: StoreConfig): Promise<Traf
 
 // ---- replays
 //
-// Composes the replays of this process: the store that their process opens, and the record where that is in memory.
+// Composes the replays of this process, with those of the others in a fleet: the store that their process opens, and the
+// record where that is in memory.
 
 export type { Replays }
 
 export function composeReplays(
   { config, policy, clock, random }: Pick<RuntimeContext, 'config' | 'policy' | 'clock' | 'random'>,
   { store }: Pick<Storage, 'store'>,
+  fleet: Fleet | undefined,
 ): Replays {
-  return createReplays({
+  const own = createReplays({
     config: config.store,
     record: trafficOf(store),
     policy: policy.part,
@@ -47,4 +51,5 @@ export function composeReplays(
     clock,
     random,
   })
+  return fleet === undefined ? own : createFleetReplays(own, fleet.state.peers)
 }

@@ -177,7 +177,7 @@ export function createReplays(options: ReplaysOptions): Replays {
         isStarting = false
       }
     },
-    find: (id) => reports.get(id),
+    find: async (id) => reports.get(id),
     async remove(id) {
       if (!reports.delete(id)) return false
       if (running?.id === id) await end()

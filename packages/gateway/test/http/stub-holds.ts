@@ -41,7 +41,7 @@ const noReplays: Replays = {
     reports.set(report.id, report)
     return report
   },
-  find(id) {
+  async find(id) {
     const found = reports.get(id)
     return found && { ...found, status: 'done', progress: 1, result: { requests: 0 } }
   },

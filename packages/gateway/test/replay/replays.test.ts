@@ -120,11 +120,15 @@ test('a replay waits while notifications are late, sees a store in memory, and e
   const first = await gateway.replays.start(request)
   await lookedAt()
   await lookedAt()
-  assert.equal(gateway.replays.find(first.id)?.status, 'running', 'it pauses')
+  assert.equal((await gateway.replays.find(first.id))?.status, 'running', 'it pauses')
   isLate = false
-  for (let look = 0; look < looksMax && gateway.replays.find(first.id)?.status === 'running'; look += 1)
+  for (
+    let look = 0;
+    look < looksMax && (await gateway.replays.find(first.id))?.status === 'running';
+    look += 1
+  )
     await wait(100)
-  const done = gateway.replays.find(first.id)
+  const done = await gateway.replays.find(first.id)
   assert.deepEqual([done?.status, done?.result?.requests], ['done', 1], JSON.stringify(done))
   isLate = true
   const second = await gateway.replays.start(request)
@@ -157,8 +161,9 @@ test('a replay that is larger than its bound fails, says why, and leaves room fo
   })
   for (let time = 0; time < 2; time += 1) {
     const { id } = await replays.start({ from: 0, to: 1, policy, isLate: () => false })
-    for (let look = 0; look < looksMax && replays.find(id)?.status === 'running'; look += 1) await wait(20)
-    const { status, detail } = replays.find(id)!
+    for (let look = 0; look < looksMax && (await replays.find(id))?.status === 'running'; look += 1)
+      await wait(20)
+    const { status, detail } = (await replays.find(id))!
     assert.equal(status, 'failed')
     assert.equal(detail, 'It needs more than 8 MiB: replay a shorter period or a sample.')
   }

@@ -81,12 +81,13 @@ export interface ReplayReport {
   readonly detail?: string
 }
 
-/** Replays that this process makes, one at a time; the last ones are kept in memory. */
+/** Replays: a process makes one at a time, and keeps its last ones in memory. In a fleet any process finds those of all. */
 export interface Replays {
   /** Starts a replay. Throws REQUEST_LIMIT_EXCEEDED while another one runs. */
   start(request: ReplayRequest): Promise<ReplayReport>
-  find(id: string): ReplayReport | undefined
-  /** Ends and forgets a replay; false where there is none of this id. */
+  /** Rejects with STATE_UNAVAILABLE where another process may have it and does not answer. */
+  find(id: string): Promise<ReplayReport | undefined>
+  /** Ends and forgets a replay; false where there is none of this id. Rejects as `find` does. */
   remove(id: string): Promise<boolean>
   close(): Promise<void>
 }
@@ -123,8 +124,8 @@ export function replayRoutes({
     )
   }
 
-  function find({ params }: FastifyRequest): ReplayReport {
-    const found = replays.find((params as { id: string }).id)
+  async function find({ params }: FastifyRequest): Promise<ReplayReport> {
+    const found = await replays.find((params as { id: string }).id)
     if (found === undefined) throw notFound()
     return found
   }
@@ -161,7 +162,7 @@ export function replayRoutes({
       tag: 'Operation',
       summary: 'Replay recorded traffic under another policy',
       details:
-        'Takes the requests that were accepted from `from` to before `to` through the decisions of `policy`, and of the policy that was in force (`against`, by default the one in force now), in virtual time. It runs in a process of the lowest priority, one at a time, and pauses while notifications are late. The result stays in the memory of this process: the last ten replays',
+        'Takes the requests that were accepted from `from` to before `to` through the decisions of `policy`, and of the policy that was in force (`against`, by default the one in force now), in virtual time. It runs in a process of the lowest priority, one at a time, and pauses while notifications are late. The result stays in the memory of the gateway that makes it, and any gateway of a fleet answers for it: the last ten replays of each',
       access: 'operator',
       counts: 'writes',
       body: replayBody,
@@ -199,8 +200,8 @@ export function replayRoutes({
       access: 'reader',
       params: idParams,
       answers: { 200: { description: 'The replay', schema: replaySchema } },
-      problems: ['NOT_FOUND'],
-      handle: (request) => answerOf(find(request)),
+      problems: ['NOT_FOUND', 'STATE_UNAVAILABLE'],
+      handle: async (request) => answerOf(await find(request)),
     },
     {
       method: 'DELETE',
@@ -213,9 +214,9 @@ export function replayRoutes({
       counts: 'writes',
       params: idParams,
       answers: { 204: { description: 'It is gone' } },
-      problems: ['NOT_FOUND'],
+      problems: ['NOT_FOUND', 'STATE_UNAVAILABLE'],
       async handle(request, reply) {
-        if (!(await replays.remove(find(request).id))) throw notFound()
+        if (!(await replays.remove((request.params as { id: string }).id))) throw notFound()
         return reply.code(204).send()
       },
     },
