@@ -157,6 +157,7 @@ export function createGatewayServer(context: RuntimeContext) {
         configurationDifferences: differences?.report,
         once: fleet?.state.once ?? createMemoryOnce(),
         ledger: record.ledger,
+        peers: fleet?.state.peers,
         ...(fleet && {
           changes: createFleetChanges({ ledger: record.ledger, peers: fleet.state.peers, clock }),
         }),

@@ -1,7 +1,7 @@
 /**
  * Series of what happens, in memory: a value per second for an hour and per minute for a day, and quantiles of the
  * last minute. They begin with the process. Memory: 8 series of 5,040 numbers of 8 bytes, 0.33 MB. Nothing ticks: a
- * series moves on when it is added to or read.
+ * series moves on when it is added to or read. In a fleet the processes add what the others tell (fleet-series.ts).
  */
 
 export const seriesNames = [
@@ -31,6 +31,17 @@ const minutesKept = 1_440
 const bucketsOf = 128
 const quantileSeconds = 60
 
+/** The part of the series that one process has counted and measured within some time. */
+export interface SeriesShare {
+  readonly counts: readonly (readonly [Counted, number])[]
+  readonly durations: readonly {
+    readonly of: Observed
+    readonly buckets: readonly (readonly [bucket: number, count: number])[]
+    /** ms */
+    readonly largest: number
+  }[]
+}
+
 export interface OverviewSeries {
   add(name: Counted, count?: number): void
   observe(name: Observed, ms: number): void
@@ -44,6 +55,10 @@ export interface OverviewSeries {
     readonly from: number
     readonly values: Readonly<Record<SeriesName, readonly number[]>>
   }
+  /** The share of this process since the last call; undefined where nothing was counted or measured. */
+  takeShare(): SeriesShare | undefined
+  /** Adds the share of another process, in the present second. */
+  join(share: SeriesShare): void
 }
 
 export function createOverviewSeries(now: () => number): OverviewSeries {
@@ -60,6 +75,11 @@ export function createOverviewSeries(now: () => number): OverviewSeries {
     commit: new Uint32Array(quantileSeconds * bucketsOf),
   }
   let second = begunAt
+  const newShare = () => ({
+    counts: new Map<Counted, number>(),
+    durations: new Map<Observed, { readonly buckets: Map<number, number>; largest: number }>(),
+  })
+  let share = newShare()
 
   /** Moves on to the present second: the slots that come into use again are emptied. */
   function advance(): number {
@@ -99,24 +119,62 @@ export function createOverviewSeries(now: () => number): OverviewSeries {
     return boundOf(bucketsOf - 1)
   }
 
+  function count(name: Counted, more: number): void {
+    const at = advance()
+    rings[name].seconds[at % secondsKept]! += more
+    rings[name].minutes[Math.floor(at / 60) % minutesKept]! += more
+  }
+
+  function measure(name: Observed, bucket: number, times: number): void {
+    buckets[name][(advance() % quantileSeconds) * bucketsOf + bucket]! += times
+  }
+
+  /** The series holds the largest value of a second: its p99 where fewer than a hundred are measured. */
+  function raise(name: Observed, ms: number): void {
+    const at = advance()
+    const largest = largestOf[name]
+    if (largest === undefined) return
+    const ring = rings[largest]
+    const slots = [
+      [ring.seconds, at % secondsKept],
+      [ring.minutes, Math.floor(at / 60) % minutesKept],
+    ] as const
+    for (const [values, slot] of slots) values[slot] = Math.max(values[slot]!, ms)
+  }
+
   return {
-    add(name, count = 1) {
-      const at = advance()
-      rings[name].seconds[at % secondsKept]! += count
-      rings[name].minutes[Math.floor(at / 60) % minutesKept]! += count
+    add(name, more = 1) {
+      count(name, more)
+      share.counts.set(name, (share.counts.get(name) ?? 0) + more)
     },
     observe(name, ms) {
-      const at = advance()
-      buckets[name][(at % quantileSeconds) * bucketsOf + bucketOf(ms)]! += 1
-      // The series holds the largest value of a second: its p99 where fewer than a hundred are measured.
-      const largest = largestOf[name]
-      if (largest === undefined) return
-      const ring = rings[largest]
-      const slots = [
-        [ring.seconds, at % secondsKept],
-        [ring.minutes, Math.floor(at / 60) % minutesKept],
-      ] as const
-      for (const [values, slot] of slots) values[slot] = Math.max(values[slot]!, ms)
+      const bucket = bucketOf(ms)
+      measure(name, bucket, 1)
+      raise(name, ms)
+      const own = share.durations.get(name) ?? { buckets: new Map(), largest: 0 }
+      own.buckets.set(bucket, (own.buckets.get(bucket) ?? 0) + 1)
+      own.largest = Math.max(own.largest, ms)
+      share.durations.set(name, own)
+    },
+    takeShare() {
+      const { counts, durations } = share
+      if (counts.size === 0 && durations.size === 0) return undefined
+      share = newShare()
+      return {
+        counts: [...counts],
+        durations: [...durations].map(([of, { buckets: own, largest }]) => ({
+          of,
+          buckets: [...own],
+          largest,
+        })),
+      }
+    },
+    join({ counts, durations }) {
+      for (const [name, more] of counts) count(name, more)
+      for (const { of, buckets: theirs, largest } of durations) {
+        for (const [bucket, times] of theirs) measure(of, bucket, times)
+        raise(of, largest)
+      }
     },
     perSecond(name) {
       const at = advance()

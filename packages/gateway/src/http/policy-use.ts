@@ -1,13 +1,14 @@
 /**
  * Use of the policy: by hour, limit and window, what became of the notifications that the limit was asked about. Counted
- * at the first decision, from what the ledger reports, in memory: a week of hours, which begins with the process.
+ * at the first decision, from what the ledger reports, in memory: a week of hours, which begins with the process. The
+ * processes of a fleet ask each other for their counts.
  */
 import type { Decision, Notification } from '../model.ts'
 import { uniform32 } from '../policy/hash.ts'
 import type { Happening, Ledger } from '../stages.ts'
 
 const usePeriods = { '1h': 1, '1d': 24, '7d': 168 } as const
-type UsePeriod = keyof typeof usePeriods
+export type UsePeriod = keyof typeof usePeriods
 
 export interface WindowUse {
   readonly limit: string
@@ -22,9 +23,22 @@ export interface WindowUse {
   readonly recipientsFull: number
 }
 
+/** The counts of one process, as it tells them to another one of its fleet. */
+export interface UseShare {
+  /** Since when they are counted, epoch ms. */
+  readonly from: number
+  readonly windows: readonly {
+    readonly limit: string
+    readonly window: string
+    readonly counts: Readonly<Record<Counted, number>>
+    /** The sketch of the recipients for whom the window was full, in base64. */
+    readonly full: string
+  }[]
+}
+
 export interface PolicyUse {
-  /** The windows that were asked about, and since when they are counted, epoch ms. */
-  report(period: UsePeriod): { readonly from: number; readonly windows: readonly WindowUse[] }
+  /** The windows that this process has asked about. */
+  read(period: UsePeriod): UseShare
 }
 
 export interface PolicyUseOptions {
@@ -80,8 +94,7 @@ export function createPolicyUse({ ledger, clock }: PolicyUseOptions): PolicyUse 
   function hourOf({ hours }: Counters, hour: number): Hour {
     const known = hours[hour % hoursKept]
     if (known?.hour === hour) return known
-    const counts = Object.fromEntries(outcomes.map((name) => [name, 0])) as Record<Counted, number>
-    const begun: Hour = { hour, counts, full: undefined }
+    const begun: Hour = { hour, counts: noCounts(), full: undefined }
     hours[hour % hoursKept] = begun
     return begun
   }
@@ -108,26 +121,60 @@ export function createPolicyUse({ ledger, clock }: PolicyUseOptions): PolicyUse 
   })
 
   return {
-    report(period) {
+    read(period) {
       const present = Math.floor(clock.now() / hourMs)
       const first = present - usePeriods[period] + 1
-      const rows: WindowUse[] = []
+      const rows: UseShare['windows'][number][] = []
       for (const { limit, window, hours } of windows.values()) {
-        const counts = Object.fromEntries(outcomes.map((name) => [name, 0])) as Record<Counted, number>
+        const counts = noCounts()
         const full = new Uint8Array(registers)
         for (const hour of hours) {
           if (hour === undefined || hour.hour < first || hour.hour > present) continue
           for (const name of outcomes) counts[name] += hour.counts[name]
-          hour.full?.forEach((rank, register) => {
-            full[register] = Math.max(full[register]!, rank)
-          })
+          if (hour.full !== undefined) join(full, hour.full)
         }
         if (outcomes.some((name) => counts[name] > 0))
-          rows.push({ limit, window, ...counts, recipientsFull: distinct(full) })
+          rows.push({ limit, window, counts, full: Buffer.from(full).toString('base64') })
       }
       return { from: Math.max(begunAt, first * hourMs), windows: rows }
     },
   }
+}
+
+/** The use that several processes have counted, since the earliest of them counts. */
+export function useOf(shares: readonly UseShare[]): {
+  readonly from: number
+  readonly windows: readonly WindowUse[]
+} {
+  const all = new Map<string, { readonly counts: Record<Counted, number>; readonly full: Uint8Array }>()
+  for (const { limit, window, counts, full } of shares.flatMap(({ windows }) => windows)) {
+    const key = `${limit}\n${window}`
+    const found = all.get(key) ?? { counts: noCounts(), full: new Uint8Array(registers) }
+    for (const name of outcomes) found.counts[name] += counts[name]
+    join(found.full, Buffer.from(full, 'base64'))
+    all.set(key, found)
+  }
+  return {
+    from: Math.min(...shares.map(({ from }) => from)),
+    windows: [...all].map(([key, { counts, full }]) => {
+      const [limit, window] = key.split('\n') as [string, string]
+      return { limit, window, ...counts, recipientsFull: distinct(full) }
+    }),
+  }
+}
+
+const noCounts = (): Record<Counted, number> => ({
+  admitted: 0,
+  delayed: 0,
+  dropped: 0,
+  digested: 0,
+  fellBack: 0,
+})
+
+/** Adds one sketch to another. */
+function join(sketch: Uint8Array, other: Uint8Array): void {
+  for (let register = 0; register < registers; register += 1)
+    sketch[register] = Math.max(sketch[register]!, other[register]!)
 }
 
 /** The register of a recipient, and the rank of its hash: one more than the leading zeros of its other 24 bits. */

@@ -16,7 +16,7 @@ declare module 'fastify' {
   }
 }
 
-interface LoggedRequest {
+export interface LoggedRequest {
   readonly requestId: string
   readonly at: number
   readonly tenant?: string
@@ -36,7 +36,7 @@ interface LoggedRequest {
   readonly recipient?: string
 }
 
-interface RequestFilter {
+export interface RequestFilter {
   readonly tenant?: string
   readonly status?: number
   readonly code?: string

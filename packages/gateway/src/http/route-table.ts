@@ -83,7 +83,7 @@ export function routeTable(
     ...poolRoutes({ pools: options.poolsView, holds, clock }),
     ...holdRoutes({ holds, clock }),
     ...operationRoutes({ gate, store, ledger, idempotency, clock }),
-    ...policyRoutes({ policy, ledger, templates, clock }),
+    ...policyRoutes({ policy, ledger, templates, clock, peers: options.peers }),
     ...policyPreviewRoutes({ preview: options.policyPreview, store, recipients, templates, offer, clock }),
     ...replayRoutes({
       replays: options.replays,

@@ -6,7 +6,7 @@ import type { Channel } from '../model.ts'
 import type { DiskUse, Metrics } from '../observability/metrics.ts'
 import type { RequestLog } from '../observability/request-log.ts'
 import type { Policy } from '../policy/policy.ts'
-import type { Once } from '../ports/fleet.ts'
+import type { Once, Peers } from '../ports/fleet.ts'
 import type { RoomState } from '../ports/tenants.ts'
 import type { Clock, Store, Templates } from '../ports.ts'
 import type { ComplaintReport, IntakeReport } from '../reports.ts'
@@ -119,6 +119,8 @@ export interface HttpServerOptions {
   readonly requestLimits?: RequestLimits
   /** Counts the event streams of each tenant over several processes, as what waits. @defaultValue this one alone has them */
   readonly eventPlaces?: Pick<RoomState, 'take'> | undefined
+  /** The other processes of a fleet, whose counters are in the answers to operators. @defaultValue there are none */
+  readonly peers?: Pick<Peers, 'ask' | 'answer' | 'tell' | 'listen'> | undefined
   /** The changes that event streams show. @defaultValue those of the ledger */
   readonly changes?: ChangeFeed
   /** Rate limit headers of every answer about notifications. @defaultValue none */

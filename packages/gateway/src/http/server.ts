@@ -9,6 +9,7 @@ import { createMetrics } from '../observability/metrics.ts'
 import { createApp } from './app.ts'
 import { answerTheRest } from './error-handler.ts'
 import type { FairRequestSchedulerOptions } from './fair-request-scheduler.ts'
+import { shareSeries } from './fleet-series.ts'
 import { createHeavyRequestPacer } from './heavy-request-pacer.ts'
 import { type Authenticate, loopbackIdentity, refuseForeignHosts } from './identity.ts'
 import { addLimitHeaders } from './limit-headers-hook.ts'
@@ -44,23 +45,23 @@ const unlimited: RequestRates = { reads: [], writes: [] }
 
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const { config } = options
-  const { ledger, jobs, pools, clock, backlog = noBacklog } = options
+  const { ledger, jobs, pools, clock, peers, backlog = noBacklog } = options
   const hub = options.webSocket?.hub
   const metrics =
     options.metrics ??
     createMetrics({ ledger, jobs, poolReports: pools, ...(hub === undefined ? {} : { webSocket: hub }) })
   const events = createEventRoutes({ changes: options.changes ?? ledger, clock, places: options.eventPlaces })
-  const { orphans = noOrphans, disk } = options
   const overview = createOverview({
     ledger,
     backlog,
     pools,
     clock,
-    orphans,
-    disk,
+    orphans: options.orphans ?? noOrphans,
+    disk: options.disk,
     complaints: options.complaints,
     configurationDifferences: options.configurationDifferences,
   })
+  const stopSharing = peers && shareSeries({ series: overview.series, peers, clock })
   const refused = createRefusedRequests({ clock, series: overview.series, all: options.keepsAllRequests })
   const streams = [
     createOverviewStream({ overview, clock }),
@@ -70,7 +71,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   const routes = withDocument(
     [
       ...routeTable(options, metrics, () => closing, overview.series),
-      ...backlogRoutes({ backlog, overview, requests: refused, pools, clock }),
+      ...backlogRoutes({ backlog, overview, requests: refused, pools, clock, peers }),
       ...streams.flatMap((stream) => stream.routes),
       ...events.routes,
     ],
@@ -140,6 +141,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
         clearInterval(release)
         clearTimeout(cut)
         metrics.close()
+        stopSharing?.()
         overview.close()
       }
     },

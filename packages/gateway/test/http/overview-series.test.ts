@@ -38,3 +38,30 @@ test('quantiles are those of the last minute, at most 19 % too high', () => {
   now += 61_000
   assert.equal(series.quantile('late', 0.99), null)
 })
+
+test('what another process has counted and measured is added once', () => {
+  let now = 9_000_000
+  const [one, two] = [createOverviewSeries(() => now), createOverviewSeries(() => now)]
+  assert.equal(one.takeShare(), undefined)
+  one.add('accepted', 4)
+  for (const ms of [10, 20, 400]) one.observe('accept', ms)
+  two.add('accepted')
+  two.observe('accept', 1)
+  const told = JSON.parse(JSON.stringify(one.takeShare()))
+  assert.equal(one.takeShare(), undefined)
+  now += 1_000
+  two.join(told)
+  const { accepted, acceptP99Ms } = two.read('second').values
+  assert.deepEqual(
+    [accepted, acceptP99Ms],
+    [
+      [1, 4],
+      [1, 400],
+    ],
+  )
+  assert.ok(two.quantile('accept', 0.99)! >= 400)
+  assert.ok(two.quantile('accept', 0.5)! < 20)
+  two.takeShare()
+  two.join(told)
+  assert.equal(two.takeShare(), undefined, 'a share of another process is told by that one alone')
+})

@@ -1,7 +1,7 @@
 /** The use of the policy by limit and window: what became of notifications, over a week of hours, in bounded memory. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createPolicyUse, type WindowUse } from '../../src/http/policy-use.ts'
+import { createPolicyUse, type UsePeriod, useOf, type WindowUse } from '../../src/http/policy-use.ts'
 import type { Decision, Notification } from '../../src/model.ts'
 import type { Happening } from '../../src/stages.ts'
 import { createHarness, hour } from '../harness.ts'
@@ -24,7 +24,7 @@ function start() {
     const notification = { tenant: 't', to: { id: recipient }, decision } as Notification
     for (const listener of listeners) listener({ notification, events: [{ at: 0, status: 'accepted' }] })
   }
-  const row = (period: '1h' | '1d' | '7d'): WindowUse | undefined => use.report(period).windows[0]
+  const row = (period: UsePeriod): WindowUse | undefined => useOf([use.read(period)]).windows[0]
   return { clock, use, decide, row, listeners }
 }
 
@@ -57,13 +57,13 @@ test('hours leave the report of an hour, a day and a week, and their slots are u
   clock.at = hour
   assert.equal(row('1h'), undefined)
   assert.equal(row('1d')?.delayed, 1)
-  assert.equal(use.report('7d').from, 0)
+  assert.equal(use.read('7d').from, 0)
   clock.at = 167 * hour
   assert.equal(row('7d')?.delayed, 1)
   clock.at = 168 * hour
   assert.equal(row('7d'), undefined)
   decide('bob', 'delay', false)
-  assert.deepEqual([row('7d')?.delayed, use.report('7d').from], [1, hour])
+  assert.deepEqual([row('7d')?.delayed, use.read('7d').from], [1, hour])
 })
 
 test('different recipients are estimated within a tenth, and few of them nearly exactly', () => {
@@ -76,12 +76,35 @@ test('different recipients are estimated within a tenth, and few of them nearly 
   }
 })
 
+test('two processes count together, and a recipient for whom both were full once', () => {
+  const [one, two] = [start(), start()]
+  two.clock.at = hour
+  for (const { decide } of [one, two]) decide('ada', 'delay', false)
+  two.decide('bob', 'digest', false)
+  two.decide('bob', 'send', true, 'push')
+  const { from, windows } = useOf([one.use.read('1d'), two.use.read('1d')])
+  assert.equal(from, 0)
+  assert.deepEqual(
+    windows.map(({ limit, delayed, digested, admitted, recipientsFull }) => [
+      limit,
+      delayed,
+      digested,
+      admitted,
+      recipientsFull,
+    ]),
+    [
+      ['mail', 2, 1, 0, 2],
+      ['push', 0, 0, 1, 0],
+    ],
+  )
+})
+
 test('above 400 windows the others count as one', () => {
   const { use, decide } = start()
   for (let index = 0; index < 1_000; index += 1) decide('ada', 'delay', false, `limit-${index}`)
-  const { windows } = use.report('1h')
+  const { windows } = use.read('1h')
   assert.equal(windows.length, 401)
-  assert.equal(windows.find(({ limit }) => limit === 'other')?.delayed, 600)
+  assert.equal(windows.find(({ limit }) => limit === 'other')?.counts.delayed, 600)
 })
 
 test('a gateway counts the first decision of each notification once', async () => {
@@ -91,7 +114,7 @@ test('a gateway counts the first decision of each notification once', async () =
   })
   const use = createPolicyUse({ ledger: harness.gateway.ledger, clock: harness.clock })
   for (const recipient of ['ada', 'ada', 'bob']) await harness.post({ recipient })
-  const of = () => use.report('7d').windows.find(({ limit }) => limit === 'all')
+  const of = () => useOf([use.read('7d')]).windows.find(({ limit }) => limit === 'all')
   assert.deepEqual(
     [of()?.admitted, of()?.delayed, of()?.recipientsFull],
     [1, 1, 1],

@@ -5,6 +5,7 @@
 import type { FastifyRequest } from 'fastify'
 import { type BacklogReports, departureMinutes } from '../../backlog-cell.ts'
 import type { Channel } from '../../model.ts'
+import type { Peers } from '../../ports/fleet.ts'
 import type { Clock } from '../../ports.ts'
 import type { PoolReport } from '../../stages.ts'
 import { iso, isoOrNull } from '../answer.ts'
@@ -26,7 +27,7 @@ import {
   requestsSchema,
 } from '../operator-schema.ts'
 import type { Overview } from '../overview.ts'
-import type { RefusedRequests } from '../refused-requests.ts'
+import type { LoggedRequest, RefusedRequests, RequestFilter } from '../refused-requests.ts'
 import { basePath, type Route } from '../route.ts'
 import { parseInstant } from '../syntax.ts'
 import { aheadOf } from '../wall-time.ts'
@@ -37,6 +38,8 @@ export interface BacklogRoutesOptions {
   readonly requests: Pick<RefusedRequests, 'find'>
   readonly pools: () => readonly PoolReport[]
   readonly clock: Pick<Clock, 'now' | 'aheadMs'>
+  /** The other processes of a fleet, which keep requests, too. @defaultValue there are none */
+  readonly peers?: Pick<Peers, 'ask' | 'answer'> | undefined
 }
 
 /** The tenant that an answer is about: the caller's own, unless it may read all tenants. Undefined for all. */
@@ -45,7 +48,19 @@ function tenantOf({ caller }: FastifyRequest, asked: string | undefined): string
 }
 
 export function backlogRoutes(options: BacklogRoutesOptions): readonly Route[] {
-  const { backlog, overview, requests, pools, clock } = options
+  const { backlog, overview, requests, pools, clock, peers } = options
+  peers?.answer('requests', (filter) => requests.find(filter as RequestFilter))
+
+  /** The newest requests first, of all processes. */
+  async function findRequests(filter: RequestFilter): Promise<readonly LoggedRequest[]> {
+    const asked = await peers?.ask('requests', filter)
+    const others = [...(asked?.answers.values() ?? [])] as readonly (readonly LoggedRequest[])[]
+    return [requests.find(filter), ...others]
+      .flat()
+      .sort((a, b) => b.at - a.at)
+      .slice(0, filter.limit)
+  }
+
   return [
     {
       method: 'GET',
@@ -166,16 +181,16 @@ export function backlogRoutes(options: BacklogRoutesOptions): readonly Route[] {
       tag: 'Operation',
       summary: 'Requests that were refused or failed, newest first',
       details:
-        'The last 10,000 of them, in memory, without 404 and without bodies. A tenant sees its own, an operator all',
+        'The last 10,000 of each gateway, in memory, without 404 and without bodies. A tenant sees its own, an operator all',
       access: 'caller',
       counts: 'reads',
       query: requestsQuery,
       answers: { 200: { description: 'The requests', schema: requestsSchema } },
-      handle(request) {
+      async handle(request) {
         const { tenant: asked, status, code, recipient, from, limit = 50 } = request.query as RequestsParams
         const tenant = tenantOf(request, asked)
         const aheadMs = aheadOf(clock)
-        const found = requests.find({
+        const found = await findRequests({
           limit,
           ...(tenant === undefined ? {} : { tenant }),
           ...(status === undefined ? {} : { status }),

@@ -1,5 +1,6 @@
 /** Routes of the policy: the one in force, its use, and the check of another one. */
 import type { Policy } from '../../policy/policy.ts'
+import type { Peers } from '../../ports/fleet.ts'
 import type { Clock, Templates } from '../../ports.ts'
 import type { Ledger } from '../../stages.ts'
 import { iso } from '../answer.ts'
@@ -7,7 +8,7 @@ import { policyCheckSchema, policySchema } from '../answer-schema.ts'
 import { readKey } from '../idempotency.ts'
 import { type PolicyUseParams, policyUseQuery, policyUseSchema } from '../operator-schema.ts'
 import { readPolicy } from '../policy-check.ts'
-import { createPolicyUse } from '../policy-use.ts'
+import { createPolicyUse, type UsePeriod, type UseShare, useOf } from '../policy-use.ts'
 import { basePath, type Route } from '../route.ts'
 import { policyBody } from '../schema.ts'
 import { aheadOf } from '../wall-time.ts'
@@ -19,10 +20,14 @@ export interface PolicyRoutesOptions {
   /** The templates, parsed at start. */
   readonly templates: Pick<Templates, 'has'>
   readonly clock: Pick<Clock, 'now' | 'aheadMs'>
+  /** The other processes of a fleet, which count, too. @defaultValue there are none */
+  readonly peers?: Pick<Peers, 'ask' | 'answer'> | undefined
 }
 
-export function policyRoutes({ policy, ledger, templates, clock }: PolicyRoutesOptions): readonly Route[] {
+export function policyRoutes(options: PolicyRoutesOptions): readonly Route[] {
+  const { policy, ledger, templates, clock, peers } = options
   const use = createPolicyUse({ ledger, clock })
+  peers?.answer('policyUse', (period) => use.read(period as UsePeriod))
   return [
     {
       method: 'GET',
@@ -31,14 +36,16 @@ export function policyRoutes({ policy, ledger, templates, clock }: PolicyRoutesO
       tag: 'Operation',
       summary: 'Decisions by limit and window of the policy, over the last hour, day or week',
       details:
-        'Counters in memory by hour, which begin with the process: at most 400 windows, the rest as `other`. `recipientsFull` is an estimate',
+        'Counters in memory by hour, which begin with the process: at most 400 windows, the rest as `other`. In a fleet those of all gateways. `recipientsFull` is an estimate',
       access: 'reader',
       counts: 'reads',
       query: policyUseQuery,
       answers: { 200: { description: 'The windows that were asked about', schema: policyUseSchema } },
-      handle({ query }) {
+      async handle({ query }) {
         const { period = '1h' } = query as PolicyUseParams
-        const { from, windows } = use.report(period)
+        const asked = await peers?.ask('policyUse', period)
+        const others = [...(asked?.answers.values() ?? [])] as readonly UseShare[]
+        const { from, windows } = useOf([use.read(period), ...others])
         const aheadMs = aheadOf(clock)
         return {
           at: iso(clock.now() + aheadMs),
