@@ -135,6 +135,8 @@ export interface AccountPast {
 
 /** The pools as operators look at them. */
 export interface PoolsView {
+  /** Asks the other processes of a fleet for their calls under way; to be awaited before a reading. @defaultValue there are none */
+  refresh?(): Promise<void>
   details(): readonly PoolDetails[]
   past(channel: Channel, account: string): AccountPast | undefined
 }

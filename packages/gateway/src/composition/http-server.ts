@@ -8,6 +8,7 @@ import { type Config, type TenantConfig, tenantOf } from '../config/config.ts'
 import { nameFleetSettings } from '../config/fleet-settings.ts'
 import { needsSubject, selfAddressed } from '../config/pools.ts'
 import { createFleetChanges } from '../http/fleet-changes.ts'
+import { createFleetPools } from '../http/fleet-pools.ts'
 import type { Authenticate } from '../http/identity.ts'
 import type { MetricsServer } from '../http/metrics-server.ts'
 import type { RequestKind, RequestLimits } from '../http/request-limits.ts'
@@ -26,7 +27,7 @@ import type { Metrics } from '../observability/metrics.ts'
 import { createRequestLog, type RequestLog } from '../observability/request-log.ts'
 import type { Tokens } from '../ports/tokens.ts'
 import type { Templates } from '../ports.ts'
-import type { PoolReport, ThrottleUsage } from '../stages.ts'
+import type { PoolReport, PoolsView, ThrottleUsage } from '../stages.ts'
 import type { Admission } from './admission.ts'
 import type { Dispatch, Prepared } from './dispatch.ts'
 import type { FeedbackParts } from './feedback.ts'
@@ -143,6 +144,20 @@ export function createGatewayServer(context: RuntimeContext) {
           log,
           own: () => ({ policy: policy.part.version, settings }),
         })
+      const ownPools: PoolsView = {
+        details: () =>
+          dispatch.pools.map((pool) => ({
+            ...pool.details(clock.now()),
+            waiting: admission.queue.size(pool.channel),
+          })),
+        past: (channel, account) =>
+          dispatch.pools
+            .filter((pool) => pool.channel === channel)
+            .map((pool) => pool.past(account, clock.now()))
+            .find((past) => past !== undefined),
+      }
+      const poolsView =
+        fleet === undefined ? ownPools : createFleetPools({ own: ownPools, peers: fleet.state.peers, clock })
       server = createHttpServer({
         ...(live === undefined ? {} : { authenticate: live.part }),
         store: record.store,
@@ -172,18 +187,7 @@ export function createGatewayServer(context: RuntimeContext) {
         replays: inside.replays,
         marginMs: config.limits.marginMs,
         orphans: admission.orphans,
-        poolsView: {
-          details: () =>
-            dispatch.pools.map((pool) => ({
-              ...pool.details(clock.now()),
-              waiting: admission.queue.size(pool.channel),
-            })),
-          past: (channel, account) =>
-            dispatch.pools
-              .filter((pool) => pool.channel === channel)
-              .map((pool) => pool.past(account, clock.now()))
-              .find((past) => past !== undefined),
-        },
+        poolsView,
         config: config.http,
         gate,
         erase: erasure.erase,

@@ -29,6 +29,13 @@ interface Requests {
   readonly items: readonly { readonly status: number; readonly requestId: string }[]
 }
 
+interface Pools {
+  readonly pools: readonly {
+    readonly waiting: number
+    readonly accounts: readonly { readonly inFlight: number }[]
+  }[]
+}
+
 interface Overview {
   readonly series: { readonly accepted: readonly number[] }
 }
@@ -78,17 +85,22 @@ test('the counters of one gateway are those of both', needs('postgres', 'redis')
     assert.equal((await site.call('POST', '/api/v1/notifications', { wrong: true })).status, 400)
 
   const read = async (at: number) => {
+    const paths = ['policy/use', 'requests?status=400', 'overview']
     const [use, requests, overview] = await Promise.all(
-      ['policy/use', 'requests?status=400', 'overview'].map((path) =>
-        sites[at]!.call('GET', `/api/v1/${path}`),
-      ),
+      paths.map((path) => sites[at]!.call('GET', `/api/v1/${path}`)),
     )
     const { admitted, dropped, recipientsFull } = use!.json<Use>().windows[0]!
     const statuses = requests!.json<Requests>().items.map(({ status }) => status)
-    const { accepted } = overview!.json<Overview>().series
-    return { admitted, dropped, recipientsFull, statuses, accepted: accepted.reduce((sum, n) => sum + n, 0) }
+    const accepted = overview!.json<Overview>().series.accepted.reduce((sum, n) => sum + n, 0)
+    return { admitted, dropped, recipientsFull, statuses, accepted }
   }
-  const all = { admitted: 3, dropped: 2, recipientsFull: 1, statuses: [400, 400], accepted: 5 }
+  const all = {
+    admitted: 3,
+    dropped: 2,
+    recipientsFull: 1,
+    statuses: [400, 400],
+    accepted: 5,
+  }
   for (const at of [0, 1]) {
     let found = await read(at)
     // The series are told once a second.
@@ -99,3 +111,31 @@ test('the counters of one gateway are those of both', needs('postgres', 'redis')
     assert.deepEqual(found, all, `at ${at}`)
   }
 })
+
+test(
+  'calls under way and those who wait for them are those of both',
+  needs('postgres', 'redis'),
+  async (t) => {
+    const { sites, sink } = await startFleet(t, {
+      name: 'busy',
+      policy: { version: 1, limits: [] },
+      concurrency: 2,
+    })
+    await sink.rules([{ do: 'hang' }])
+    for (const site of sites)
+      for (const id of ['ada', 'bob', 'cem', 'dan']) {
+        const body = { recipient: { id }, channel: 'webhook', content: { text: 'Hello' } }
+        assert.equal((await site.call('POST', '/api/v1/notifications', body)).status, 202)
+      }
+    for (const site of sites) {
+      // The account takes two calls at once, of all gateways together.
+      let found: readonly number[] = []
+      for (const end = performance.now() + 10_000; performance.now() < end; await sleep(100)) {
+        const [pool] = (await site.call('GET', '/api/v1/pools?channel=webhook')).json<Pools>().pools
+        found = [pool!.waiting, pool!.accounts[0]!.inFlight]
+        if (found[0] === 6 && found[1] === 2) break
+      }
+      assert.deepEqual(found, [6, 2])
+    }
+  },
+)

@@ -12,7 +12,7 @@ import { changesOf, createSecondStream, lastSecondOf, type SecondStream } from '
 import { aheadOf } from '../wall-time.ts'
 
 export interface PoolsStreamOptions {
-  readonly pools: Pick<PoolsView, 'details'>
+  readonly pools: Pick<PoolsView, 'details' | 'refresh'>
   readonly clock: Clock
   /** Streams of all operators at most; one more is refused. @defaultValue 50 */
   readonly readersMax?: number
@@ -46,6 +46,8 @@ export function createPoolsStream({ pools, clock, readersMax = 50 }: PoolsStream
   /** Reads all rows as they are now, each with its key. */
   function read(): Record<Kind, readonly Pick<Row, 'key' | 'fields'>[]> {
     const aheadMs = aheadOf(clock)
+    // The calls of other processes are those of the reading before.
+    void pools.refresh?.()
     const answers = pools.details().map((pool) => poolAnswer(pool, aheadMs))
     return {
       pools: answers.map(({ channel, provider, accounts: _, ...fields }) => ({

@@ -51,8 +51,9 @@ export function poolRoutes({ pools, holds, clock }: PoolRoutesOptions): readonly
       access: 'reader',
       query: poolsQuery,
       answers: { 200: { description: 'The pools', schema: poolsSchema } },
-      handle({ query }) {
+      async handle({ query }) {
         const { channel, status } = query as PoolsParams
+        await pools.refresh?.()
         const wanted = pools
           .details()
           .filter((pool) => channel === undefined || pool.channel === channel)
@@ -77,7 +78,8 @@ export function poolRoutes({ pools, holds, clock }: PoolRoutesOptions): readonly
       params: accountParams,
       answers: { 200: { description: 'The account', schema: accountSchema } },
       problems: ['NOT_FOUND'],
-      handle({ params }) {
+      async handle({ params }) {
+        await pools.refresh?.()
         const { pool, account } = find(params as AccountParams)
         const { channel, provider } = pool
         const past = pools.past(channel, account.id) ?? { changes: [], minutes: [] }
