@@ -3,7 +3,7 @@
 --
 --   h           head: incarnation, generation, for how long instants are kept, the span without a free instant for the
 --               tenant, the newest instant, counters, numbers of the modules in whose queue entries wait, the windows
---               under which it was filled
+--               under which it was filled, and those under which the span was found
 --   m<name>     the number of a module
 --   t, l<n>     sorted lists: instants of passed and waiting entries of the tenant, and of the module n
 --   a<n>, p<n>  sorted lists: arrival numbers of the waiting entries of the module n, and their places: the k-th entry
@@ -40,7 +40,7 @@ for _, windows in ipairs({ tenantWindows, moduleWindows }) do
   for _, window in ipairs(windows) do keptMs = max(keptMs, window[2]) end
 end
 
-local function rulesOf() return cjson.encode({ tenantWindows, moduleWindows }) end
+local rules = cjson.encode({ tenantWindows, moduleWindows })
 
 local function headOf(h)
   return { generation = h[2], keptMs = h[3], since = h[4], till = h[5], newest = h[6], segment = h[7], arrival = h[8],
@@ -49,7 +49,7 @@ end
 
 local function packedHead()
   return cmsgpack.pack({ incarnation, head.generation, head.keptMs, head.since, head.till, head.newest, head.segment,
-    head.arrival, head.module, head.waiting, head.rules, head.part })
+    head.arrival, head.module, head.waiting, head.rules, head.part, rules })
 end
 
 local function load()
@@ -58,8 +58,10 @@ local function load()
   local h = cmsgpack.unpack(packed)
   -- Windows that have become wider count instants that were forgotten: unknown, too.
   if h[1] ~= incarnation or h[2] < leastGeneration or h[3] < keptMs then return end
-  if given.a == 1 and h[11] ~= rulesOf() then return end
+  if given.a == 1 and h[11] ~= rules then return end
   head = headOf(h)
+  -- Other windows have other free instants: a rate that was raised would wait for a window of the earlier one.
+  if h[13] ~= rules then head.since, head.till = never, -1 end
   return true
 end
 

@@ -196,6 +196,23 @@ for (const engine of engines)
         await Promise.all([state, changed, again].map((each) => each.stop()))
       })
 
+    it('passes one that a raised rate admits, where the earlier rate had no instant free for a window', async () => {
+      const { state, openState, now } = open(engine, { tenant: [parseWindow('2/10s')], module: [], marginMs })
+      const entries = ['a', 'b', 'c'].map((id) => ({ id, module: 'shop' }))
+      await state.pass('acme', entries.slice(0, 2))
+      const [full] = await state.use('acme', 'shop')
+      assert.equal(full!.freesAt, now() + 10 * second + marginMs)
+      const raised = openState({ tenant: [parseWindow('3/10s')], module: [] })
+      await raised.start(async () => {})
+      assert.equal((await raised.use('acme', 'shop'))[0]!.freesAt, now())
+      const [place] = (await raised.pass('acme', entries.slice(2)))!.places
+      assert.deepEqual([place!.waits, place!.at], [false, now()])
+      // One that has the earlier rate yet finds nothing free, and says so to nobody else.
+      assert.equal((await state.preview('acme', 'shop'))!.waits, true)
+      const higher = openState({ tenant: [parseWindow('4/10s')], module: [] })
+      assert.equal((await higher.preview('acme', 'shop'))!.waits, false)
+    })
+
     it('are filled again when the record has a later generation, of a filler that was overtaken', async () => {
       const { state, openState, record } = open(engine, {
         tenant: [parseWindow('3/10s')],
