@@ -19,6 +19,7 @@ import {
   suppressed,
   undecidedVerdict,
   type Verdict,
+  withoutHeld,
 } from './candidate.ts'
 import type { DigestCollector } from './digests/digest-collector.ts'
 import type { EligibilityCheck } from './eligibility.ts'
@@ -71,7 +72,7 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
     let answers: readonly Reservation[] | undefined
     // An id that got no slot here may hold one that was reserved elsewhere: only after an error all are cancelled.
     const mine = () => reservationRequests.filter((_, index) => answers?.[index]?.held !== false)
-    undo.add(async () => ((await isHeldElsewhere?.()) ? undefined : limiter.takeBack(mine())))
+    undo.add(async () => limiter.takeBack(await withoutHeld(mine(), isHeldElsewhere)))
     answers = await limiter.reserve(reservationRequests)
     return answers
   }

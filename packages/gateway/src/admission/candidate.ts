@@ -23,6 +23,7 @@ import type {
   SuppressionReason,
   TimelineEvent,
 } from '../model.ts'
+import { revisionOf } from '../model.ts'
 import { limitName } from '../policy/counter.ts'
 import type { Reservation } from '../ports.ts'
 import type { UndoList } from '../undo.ts'
@@ -72,10 +73,10 @@ export interface EvaluationMode {
   /** The notification waited before, so it is not held up while other notifications of its subjects move up. */
   readonly waited?: boolean
   /**
-   * Resolves to true if another writer has committed a reservation of the same id meanwhile: a refused commit does not
+   * Resolves to true if another writer has committed a reservation of the notification meanwhile: a refused commit does not
    * give it back.
    */
-  readonly isHeldElsewhere?: () => Promise<boolean>
+  readonly isHeldElsewhere?: (notification: Notification) => Promise<boolean>
 }
 
 /** One evaluation: its options, its instant, its policy, and the list that releases what it takes. */
@@ -255,3 +256,21 @@ export function expiresBeforeItMayLeave(
 /** True if no call may have been made for it: it waits for its instant, in a digest or in the queue. */
 export const hasNotLeft = ({ status }: Pick<Notification, 'status'>): boolean =>
   status === 'scheduled' || status === 'digesting' || status === 'queued'
+
+/** Returns the requests whose notifications no other writer holds. */
+export async function withoutHeld<Request extends Pick<Candidate, 'notification'>>(
+  requests: readonly Request[],
+  isHeldElsewhere: EvaluationMode['isHeldElsewhere'],
+): Promise<readonly Request[]> {
+  if (isHeldElsewhere === undefined) return requests
+  const left: Request[] = []
+  for (const request of requests) if (!(await isHeldElsewhere(request.notification))) left.push(request)
+  return left
+}
+
+/** True if another writer has moved a notification on since, to where it holds an instant of its limits. */
+export function hasBooked(recorded: Notification | undefined, before: Notification): boolean {
+  if (recorded === undefined || revisionOf(recorded) <= revisionOf(before)) return false
+  const { status, undecided } = recorded
+  return undecided !== true && (status === 'scheduled' || status === 'queued' || status === 'sending')
+}

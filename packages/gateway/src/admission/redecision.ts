@@ -14,7 +14,7 @@ import type { Clock, LimitState, Page, Store, TenantGeneration } from '../ports.
 import type { Ledger, RecipientLimiter, Scheduler } from '../stages.ts'
 import { generationsOf } from '../state-generation.ts'
 import { type UndoList, withUndo } from '../undo.ts'
-import { type Candidate, type EvaluationMode, hasNotLeft } from './candidate.ts'
+import { type Candidate, type EvaluationMode, hasBooked, hasNotLeft } from './candidate.ts'
 import { decidedFor, digestWrites, forgetConflicting } from './candidate-writes.ts'
 import { createDecisionRetries, retryMsMin } from './decision-retries.ts'
 import type { OpenDigests } from './digests/open-digests.ts'
@@ -234,10 +234,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
   /** Resolves to true if another writer has moved the notification on, to where it holds an instant of its limits. */
   async function holdsSince(before: Notification): Promise<boolean> {
     const { tenant, id } = before
-    const recorded = ledger.live(id)?.notification ?? (await store.notification(tenant, id))
-    if (recorded === undefined || revisionOf(recorded) <= revisionOf(before)) return false
-    const { status, undecided } = recorded
-    return undecided !== true && (status === 'scheduled' || status === 'queued' || status === 'sending')
+    return hasBooked(ledger.live(id)?.notification ?? (await store.notification(tenant, id)), before)
   }
 
   /**

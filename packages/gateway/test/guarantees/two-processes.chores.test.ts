@@ -7,6 +7,7 @@ import { test } from 'node:test'
 import type { Job, Notification } from '../../src/model.ts'
 import { type Harness, minute, type Sent, second } from '../harness.ts'
 import { mine, stateOf, workFor } from '../http/job-harness.ts'
+import { overriding } from '../overriding.ts'
 import { during, twoProcesses } from './two-processes.ts'
 
 const tenant = 'default'
@@ -136,6 +137,45 @@ test('a digest that another process has put off collects a newcomer for a window
   await a.stop()
   await b.stop()
 })
+
+for (const [what, items] of [
+  ['a digest', 2],
+  ['an item that leaves a digest alone', 1],
+] as const)
+  test(`${what} keeps its place in the limits where another process had begun to close the digest, and writes that too late`, async () => {
+    const limits = [{ name: 'hourly', for: 'any', max: '1/h', over: 'delay' }]
+    const email = { provider: 'sandbox', accounts: [{ id: 'main', rate: '1/30s' }] }
+    const { clock, a, b } = await twoProcesses({
+      policy: { ...policy, limits },
+      config: { pools: { email } },
+      sharesLimits: true,
+      wrapStore: (store, id) =>
+        id === 'a'
+          ? store
+          : overriding(store, {
+              async commit(change) {
+                if (change.digests?.some(({ kind }) => kind === 'close') === true)
+                  await new Promise<void>((end) => clock.at(clock.now() + 5 * second, end))
+                return store.commit(change)
+              },
+            }),
+    })
+    const closesAt = clock.now() + 10 * minute
+    await collect(items, a)
+    await clock.runUntil(closesAt - second)
+    // The account is called, and has nothing free when the digest closes.
+    await a.post({ recipient: 'bob' })
+    const [digest] = await b.gateway.store.dueDigests(closesAt, 1)
+    const closing = b.gateway.gate.closeDigest(digest!)
+    await during(b, closing)
+    assert.deepEqual(sentBy(a, b).length, 1, 'it waits in the queue')
+    const newcomer = await b.post()
+    assert.deepEqual([newcomer.status, newcomer.dueAt >= closesAt + 59 * minute], ['scheduled', true])
+    await clock.runUntil(closesAt + 2 * minute)
+    assert.equal(sentBy(a, b).filter(({ recipient }) => recipient === 'ada').length, 1)
+    await a.stop()
+    await b.stop()
+  })
 
 test('a digest of a process that has died is closed by another in time', async () => {
   const { clock, a, b, declareDead } = await twoProcesses({ policy })

@@ -38,6 +38,8 @@ export interface TwoProcessesOptions extends Pick<HarnessOptions, 'policy' | 'co
   readonly writtenAfterMs?: Readonly<Record<string, number>>
   /** True if both count in the same limits. @defaultValue false */
   readonly sharesLimits?: boolean
+  /** Stands between a process and its store. */
+  readonly wrapStore?: (store: Store, id: string) => Store
   /** Stands between a process and the limits that both share. */
   readonly wrapShared?: (limits: LimitState, id: string) => LimitState
   /** How long the word of a call that is written late is on its way to the limits that both share, ms. @defaultValue 0 */
@@ -58,6 +60,7 @@ export async function twoProcesses(options: TwoProcessesOptions = {}) {
     areTold = true,
     sharesLimits = false,
     countedAfterMs = 0,
+    wrapStore = (store: Store) => store,
     wrapShared = (state: LimitState) => state,
     writtenAfterMs,
     configOfFirst,
@@ -124,7 +127,7 @@ export async function twoProcesses(options: TwoProcessesOptions = {}) {
     }
     const providers = () => [slowProvider(id, calls)]
     const parts = {
-      store: commits || id !== 'a' ? record.open(id) : withoutCommits(record.open(id)),
+      store: wrapStore(commits || id !== 'a' ? record.open(id) : withoutCommits(record.open(id)), id),
       members,
       ...(areTold ? { notifier: hints.join() } : {}),
       ...(sharesLimits ? { wrapState: (own: LimitState) => wrapShared(shared(own), id) } : {}),

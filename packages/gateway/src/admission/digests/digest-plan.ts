@@ -12,7 +12,7 @@ import type { DigestSpec, Policy } from '../../policy/policy.ts'
 import type { Clock, DigestWrite, Random, Reservation, Store } from '../../ports.ts'
 import type { Contents, RecipientLimiter } from '../../stages.ts'
 import type { UndoList } from '../../undo.ts'
-import { type Candidate, eventOf, reservedVerdict, undecidedVerdict } from '../candidate.ts'
+import { type Candidate, eventOf, hasBooked, reservedVerdict, undecidedVerdict } from '../candidate.ts'
 import { type Evaluator, moveTo } from '../evaluate.ts'
 import type { RecipientCache } from '../recipient-cache.ts'
 import { storedContent } from '../stored-content.ts'
@@ -21,7 +21,7 @@ import { digestData, digestOf } from './digest-notification.ts'
 import { createDigestPlaces, nearMs } from './digest-places.ts'
 
 export interface DigestPlannerOptions {
-  readonly store: Pick<Store, 'digestItems' | 'notification' | 'openDigest'>
+  readonly store: Pick<Store, 'digestItems' | 'notification' | 'openDigest' | 'isVersioned'>
   readonly limiter: RecipientLimiter
   readonly recipients: RecipientCache
   readonly contents: Pick<Contents, 'of'>
@@ -88,6 +88,15 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
   const { store, limiter, recipients, contents, policy, evaluator, clock, random } = options
   const places = createDigestPlaces({ limiter, clock })
   const digestItems = createDigestItems({ store, contents, clock })
+
+  /**
+   * Where another process has closed the digest meanwhile, the places are those of the notifications that it has written: of
+   * the items, or of the one that has the id of the digest.
+   */
+  const isHeldElsewhere = store.isVersioned
+    ? async (planned: Notification): Promise<boolean> =>
+        hasBooked(await store.notification(planned.tenant, planned.id), planned)
+    : undefined
 
   /** Reserves a slot for a digest that is held up, so that new notifications come after it. Returns when it may leave. */
   async function hold(closing: Closing, as: Notification, until: number): Promise<number> {
@@ -198,7 +207,10 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
       notification: { ...item, single: true },
       recipient,
     }))
-    await evaluator.evaluate(candidates, undo, { again: true, patient: true, waited: true })
+    await evaluator.evaluate(candidates, undo, {
+      ...{ again: true, patient: true, waited: true },
+      ...(isHeldElsewhere === undefined ? {} : { isHeldElsewhere }),
+    })
     const behind = spec === undefined ? before : await holdBehind(closing, spec, before)
     const moves = candidates.map(({ verdict }, index) =>
       moveTo(taken[index]!, now, { ...verdict!, patch: { ...verdict!.patch, single: true } }),
@@ -243,7 +255,10 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
         horizonMs: 0,
       }
       let reservation: Reservation | undefined
-      undo.add(() => (reservation?.held === false ? undefined : limiter.takeBack([reservationRequest])))
+      undo.add(async () => {
+        if (reservation?.held === false || (await isHeldElsewhere?.(notification)) === true) return
+        await limiter.takeBack([reservationRequest])
+      })
       ;[reservation] = await limiter.reserve([reservationRequest])
       return reservation!
     }
