@@ -1,4 +1,27 @@
 -- The question to the accounts of one pool, behind account-columns.lua, which describes the value, its arguments and its answer.
+-- A window that is new, as in a rolling deployment, begins with the calls of the shortest window that is as long, or of the
+-- longest: else the account would be called as if it had not been called before.
+local function begin(window)
+  local from
+  for _, each in ipairs(windows) do
+    local isLonger = from and from[1] < window[1] and each[1] > from[1]
+    local isCloser = from and each[1] >= window[1] and each[1] < from[1]
+    if not from or isLonger or isCloser then from = each end
+  end
+  if not from then return end
+  for cell = from[4] - from[3] + 1, from[4] do
+    local at = min(window[4], floor(((cell + 1) * from[2] - 1) / window[2]))
+    if window[4] - at < window[3] then
+      for place, count in ipairs(column(from[1] .. ':' .. cell % from[3])) do
+        if count > 0 then
+          add(window[1] .. ':' .. at % window[3], place, count)
+          add(window[1] .. 's', place, count)
+        end
+      end
+    end
+  end
+end
+
 local roster
 if given.O then
   local names, known, places, isInOrder = column('names'), {}, {}, true
@@ -19,7 +42,9 @@ if given.O then
     local isKnown = false
     for _, window in ipairs(windows) do isKnown = isKnown or window[1] == rule[1] end
     if not isKnown then
-      windows[#windows + 1] = { rule[1], rule[2], rule[3], floor(slot / rule[2]) }
+      local window = { rule[1], rule[2], rule[3], floor(slot / rule[2]) }
+      begin(window)
+      windows[#windows + 1] = window
       dirty.w = true
     end
   end

@@ -69,7 +69,8 @@ export function openAccountRig(
     }),
     /** Returns how many questions a process has asked. */
     questionsOf: (state: AccountState) => questions.get(state) ?? 0,
-    join() {
+    /** Lets a process join; with other windows than those of the others where it has another configuration. */
+    join(own: Pick<AccountTerms, 'windows'> & Partial<Pick<AccountPolicy, 'marginMs'>> = { windows }) {
       const slots = createRedisAccountSlots({ redis })
       const member = `m${joined}`
       joined += 1
@@ -100,12 +101,12 @@ export function openAccountRig(
       const state: AccountState = accounts.ofPool('email/test')(
         {
           account: { id: 'a', options: {} },
-          windows,
-          rate: windows.map(({ text }) => text).join(', '),
+          windows: own.windows,
+          rate: own.windows.map(({ text }) => text).join(', '),
           concurrencyMax,
         },
         {
-          marginMs: 0,
+          marginMs: own.marginMs ?? 0,
           breaker: { ...defaultBreakerPolicy, ...breaker, of: 1_000 },
           adaptive,
           keep,
