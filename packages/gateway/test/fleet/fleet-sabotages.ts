@@ -319,6 +319,23 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
     from: 'if (inTurn && reservation!.at - now > nearMs) await limiter.planAround(held)',
     to: '',
   },
+  {
+    name: 'new-window-begins-empty',
+    drill: 'rollouts',
+    file: 'adapters/state/redis/accounts.lua',
+    from: '      begin(window)\n',
+    to: '',
+  },
 ]
 
-export const fleetSabotages: readonly Sabotage[] = ofTwo.map((each) => ({ ...each, gateways: 2 }))
+export const fleetSabotages: readonly Sabotage[] = [
+  ...ofTwo.map((each) => ({ ...each, gateways: 2 })),
+  {
+    name: 'fill-is-void-again-and-again',
+    gateways: 3,
+    drill: 'rollouts',
+    file: 'adapters/state/redis/limit-subject.lua',
+    from: 'not (isFilling and row[4] == filler)',
+    to: 'true',
+  },
+]

@@ -368,15 +368,16 @@ const stateExceptions = {
 } as const
 const queueDirect = ['giveBack', 'pull', 'subscribe', 'size', 'critical', 'oldest', 'takeOverdue', 'close']
 
-/** Configurations of the run at hand, by their policy: most processes of a run have the same. */
+/** Configurations of the run at hand, by their text: most processes of a run have the same. */
 const configurations = new WeakMap<Settings, Map<string, Config>>()
 
 export function configured(settings: Settings, process: number): Config {
   const policy = stringify(policyOf(settings, process))
   const known = configurations.get(settings) ?? new Map<string, Config>()
   configurations.set(settings, known)
-  const config = known.get(policy) ?? read(stringify(configOf(settings)), policy)
-  known.set(policy, config)
+  const rest = stringify(configOf(settings, process))
+  const config = known.get(policy + rest) ?? read(rest, policy)
+  known.set(policy + rest, config)
   return config
 }
 

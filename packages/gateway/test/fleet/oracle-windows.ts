@@ -3,11 +3,14 @@
  * accounts: every rolling window is counted by itself, over the calls of all processes.
  */
 import { actorsOf, type Watched } from './oracle.ts'
-import { limitsOf } from './settings.ts'
+import { accountsOf, limitsOf } from './settings.ts'
 import type { Call } from './sim-provider.ts'
 
 /** A call of a provider that tells when it is written may be written so long after its limits have counted it, ms. */
 const countedBeforeMs = 100
+
+/** The tokens of an account that processes with other rates have got for the same slots, ms. */
+const sameSlotsMs = 100
 
 /** Calls by key, each list in the order in which they were written. */
 class Lists {
@@ -37,10 +40,14 @@ export function watchWindows({ world, settings, service }: Watched): void {
   const calls = new Lists()
 
   function countAccount(call: Call): void {
-    const { account, at, message } = call
+    const { account, at, message, process } = call
     const id = account.replace(/^sms-/, '')
-    const ofAccount = calls.add(account, call)
-    for (const { max, windowMs } of settings.accounts.find((each) => each.id === id)!.windows) {
+    const rates = accountsOf(settings, process)
+    // A process with higher rates may have got tokens behind this one, and use them before.
+    const ofAccount = calls
+      .add(account, call)
+      .filter((each) => each.at <= at - sameSlotsMs || accountsOf(settings, each.process) === rates)
+    for (const { max, windowMs } of rates.find((each) => each.id === id)!.windows) {
       const count = ofAccount.filter((each) => each.at > at - windowMs).length
       if (count > max)
         world.violate(

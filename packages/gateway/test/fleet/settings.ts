@@ -29,7 +29,7 @@ export interface RateRule {
   readonly windowMs: number
 }
 
-interface AccountRule {
+export interface AccountRule {
   readonly id: string
   readonly windows: readonly { readonly max: number; readonly windowMs: number }[]
 }
@@ -81,6 +81,10 @@ export interface Settings {
   readonly limits: readonly LimitRule[]
   /** The same limits with other numbers, which some processes have: the policy is changed at a start. */
   readonly changedLimits?: readonly LimitRule[]
+  /** Likewise the rates of tenants, in their order. */
+  readonly changedRates?: readonly RateRule[]
+  /** Likewise the rates of accounts. */
+  readonly changedAccounts?: readonly AccountRule[]
   readonly digestMs: number
   readonly deduplicationMs: number
   readonly rates: readonly RateRule[]
@@ -303,13 +307,20 @@ export function settingsOf(seed: number): Settings {
 export const isRefusing = ({ faults }: Settings): boolean =>
   faults.refusedShare + faults.commitRefusedShare + faults.stateRefusedShare > 0
 
+/** True if the process, by its number, has the configuration of before. */
+const isBeforeChange = ({ seed }: Settings, process: number): boolean =>
+  drawOf(seed, `policy of ${process}`) < 0.5
+
 /** The limits of a process, by its number. */
-export function limitsOf(
-  { seed, limits, changedLimits = limits }: Settings,
-  process: number,
-): readonly LimitRule[] {
-  return drawOf(seed, `policy of ${process}`) < 0.5 ? limits : changedLimits
-}
+export const limitsOf = (settings: Settings, process: number): readonly LimitRule[] =>
+  isBeforeChange(settings, process) ? settings.limits : (settings.changedLimits ?? settings.limits)
+
+/** The accounts of a process, by its number. */
+export const accountsOf = (settings: Settings, process: number): readonly AccountRule[] =>
+  isBeforeChange(settings, process) ? settings.accounts : (settings.changedAccounts ?? settings.accounts)
+
+const ratesOf = (settings: Settings, process: number): readonly RateRule[] =>
+  isBeforeChange(settings, process) ? settings.rates : (settings.changedRates ?? settings.rates)
 
 /** The policy of a process as a document. */
 export function policyOf(settings: Settings, process: number): object {
@@ -340,8 +351,9 @@ export function policyOf(settings: Settings, process: number): object {
 }
 
 /** The configuration of the gateway as a document. */
-export function configOf(settings: Settings): object {
-  const { rates, queueMax, waitingMax, accounts, breakerInARow } = settings
+export function configOf(settings: Settings, process: number): object {
+  const { queueMax, waitingMax, breakerInARow } = settings
+  const [rates, accounts] = [ratesOf(settings, process), accountsOf(settings, process)]
   const rateOf = (tenant: string, of: RateRule['of']): string => {
     const rule = rates.find((each) => each.tenant === tenant && each.of === of)
     return rule === undefined ? 'unlimited' : `${rule.max}/${rule.windowMs}ms`

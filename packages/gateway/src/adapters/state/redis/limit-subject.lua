@@ -4,7 +4,8 @@
 --
 -- KEYS[1]  the value of @sluice/limits
 -- KEYS[2]  about, a hash: r the registration of the server and the rules that the value was filled under; f until when and
---          under which token a caller fills it; p the holds, by their tokens: how long they last, and for the floor of
+--          under which token a caller fills it; x that a fill was void, or the token of the claim that nothing makes void;
+--          p the holds, by their tokens: how long they last, and for the floor of
 --          newcomers its instant, or of one under which the subject is planned again a true
 -- KEYS[3]  waiting, a sorted set: ids by the instant to come that they hold, those that hold none at +inf
 -- KEYS[4]  fingerprints, a hash: the instant since when an id holds each, and the id
@@ -93,7 +94,7 @@ local function isAwaited(id)
   return false
 end
 
-local row = call('HMGET', about, 'r', 'p', 'f')
+local row = call('HMGET', about, 'r', 'p', 'f', 'x')
 
 -- True where there is a value of this registration, filled under other rules: what it knows of ids on record is kept.
 local function isKept()
@@ -187,7 +188,7 @@ if operation == 'fill' or operation == 'give up' or operation == 'keep' then
     live(about, fillMs)
     return { 'ok' }
   end
-  call('HDEL', about, 'f')
+  call('HDEL', about, 'f', 'x')
   if operation == 'give up' then return { 'ok' } end
   local rows = cjson.decode(ARGV[13])
   if isKept() then
@@ -228,19 +229,24 @@ local isFilling = filling and filling > now and filling <= now + fillMs
 if isFilled and filler == token then
   if not isKept() then call('UNLINK', prints) end
   call('UNLINK', key, waiting)
-  call('HDEL', about, 'f')
+  call('HDEL', about, 'f', 'x')
   call('HSET', about, 'r', mark)
   live(about, markMs)
   if row[2] then keepKnown() end
-elseif row[1] == mark and call('EXISTS', key) == 1 then
+elseif row[1] == mark and call('EXISTS', key) == 1 and not (isFilling and row[4] == filler) then
   isFilled = false
-  -- A fill under other rules would drop what is counted from here on: its caller reads the record again.
-  if filling then call('HDEL', about, 'f') end
+  -- A fill under other rules would drop what is counted from here on: its caller reads the record again. Once: while it
+  -- does, questions under these rules wait, for those that come again and again would make each of its fills void.
+  if filling then
+    call('HDEL', about, 'f')
+    call('HSET', about, 'x', '')
+  end
 elseif isFilling then
   return { '?', 0 }
 else
   if operation == 'recount' then return { 'none' } end
   call('HSET', about, 'f', string.format('%.0f %s', now + fillMs, token))
+  if row[4] then call('HSET', about, 'x', token) end
   live(about, fillMs)
   return { '?', 1 }
 end

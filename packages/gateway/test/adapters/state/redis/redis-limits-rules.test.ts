@@ -1,0 +1,91 @@
+/** The limits of recipients in Redis while processes have different rules, as in a rolling deployment. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { limit } from '@sluice/limits'
+import { needs } from '../../../../../../scripts/services/needs.ts'
+import { RulesReplaced } from '../../../../src/errors.ts'
+import type { LimitState, Subject } from '../../../../src/ports.ts'
+import { engines } from './open.ts'
+import { openLimits } from './open-limits.ts'
+
+const one = [limit('one', '1/10s', { stream: 'all' })]
+const ada: Subject = { key: 'acme/ada', tenant: 'acme', recipient: 'ada' }
+const request = (id: string) => ({ subject: ada, id, rules: one })
+const reserve = async (state: LimitState, id: string) => (await state.reserve([request(id)]))[0]!
+
+for (const engine of engines)
+  describe(`on ${engine}`, needs(engine), () => {
+    it('counts what a process with other rules sends while a subject is filled', async () => {
+      const { openState, record, now } = openLimits(engine)
+      const { promise: read, resolve: hasRead } = Promise.withResolvers<void>()
+      const { promise: mayFill, resolve: fill } = Promise.withResolvers<void>()
+      const before = openState({ rulesName: () => 'rules before' })
+      await before.waiting(ada)
+      const after = openState({
+        rulesName: () => 'rules after',
+        async recover() {
+          const facts = { entries: [], fingerprints: [], waitlist: [], ...record.get(ada.key) }
+          hasRead()
+          await mayFill
+          return facts
+        },
+      })
+      const late = after.fire([request('2')])
+      await read
+      // Both are on record before they are fired.
+      const sending = (id: string) => ({ id, at: now(), fired: true, streams: ['all'] })
+      record.set(ada.key, { entries: ['1', '2'].map(sending) })
+      assert.equal((await before.fire([request('1')]))[0]!.fired, true)
+      fill()
+      assert.equal((await late)[0]!.fired, false)
+    })
+
+    it('fills a subject of which a process with other rules asks without end', {
+      timeout: 20_000,
+    }, async () => {
+      const { openState, now } = openLimits(engine)
+      let reads = 0
+      const slow = (name: string) => ({
+        rulesName: () => name,
+        async recover() {
+          reads += 1
+          await sleep(60)
+          return { entries: [], fingerprints: [], waitlist: [] }
+        },
+      })
+      const [before, after] = [openState(slow('rules before')), openState(slow('rules after'))]
+      await before.waiting(ada)
+      let isDone = false
+      async function askOn(): Promise<void> {
+        while (!isDone) {
+          await before.waiting(ada)
+          await sleep(10)
+        }
+      }
+      const asking = askOn()
+      assert.equal((await reserve(after, '2')).at, now())
+      isDone = true
+      await asking
+      assert.ok(reads <= 5, `${reads} readings`)
+    })
+
+    it('lets others fill a subject whose rules change while its record is read', {
+      timeout: 20_000,
+    }, async () => {
+      const { openState, state: known, now } = openLimits(engine)
+      await known.waiting(ada)
+      const newRules = { rulesName: () => 'new rules' }
+      let reads = 0
+      const state = openState({
+        ...newRules,
+        recover() {
+          reads += 1
+          if (reads === 1) state.renew()
+          return { entries: [], fingerprints: [], waitlist: [] }
+        },
+      })
+      await assert.rejects(reserve(state, '1'), RulesReplaced)
+      assert.equal((await reserve(openState(newRules), '2')).at, now())
+    })
+  })
