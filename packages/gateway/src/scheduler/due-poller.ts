@@ -113,7 +113,10 @@ export class DuePoller {
       }
       this.#takesOver ||= this.#taken.length > 0 || full.length > 0
     }
-    const suspected = this.#taken.filter(({ mayHaveLeft }) => mayHaveLeft)
+    // Whoever took one over before may have died between the record and the limits: nobody has counted it there.
+    const suspected = this.#taken.filter(
+      ({ notification, mayHaveLeft }) => mayHaveLeft || notification.suspects,
+    )
     if (suspected.length > 0) await countSuspects(suspected.map(({ notification }) => notification))
     const count = this.#taken.length
     keep(this.#taken.map(({ notification }) => notification))

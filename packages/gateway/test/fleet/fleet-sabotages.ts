@@ -189,9 +189,9 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
   {
     name: 'taken-over-suspect-not-counted',
     drill: 'takeovers',
-    file: 'store/memory/memory-store.ts',
-    from: 'return { notification: suspect, mayHaveLeft }',
-    to: 'return { notification: suspect, mayHaveLeft: false }',
+    file: 'scheduler/due-poller.ts',
+    from: 'if (suspected.length > 0) await countSuspects(suspected.map(({ notification }) => notification))',
+    to: '',
   },
   {
     name: 'lost-claims-are-not-swept',

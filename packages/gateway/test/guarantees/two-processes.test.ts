@@ -151,6 +151,40 @@ test('a notification that a dead process may have sent counts in the limits of t
   await b.stop()
 })
 
+test('a notification that a dead process may have sent counts where the one that takes it over dies before it has counted it', async () => {
+  const policy = {
+    version: 1,
+    limits: [{ name: 'hourly', for: { category: 'product' }, max: ['2/h'], over: 'delay' }],
+  }
+  const counting: string[] = []
+  const { clock, calls, a, join, declareDead } = await twoProcesses({
+    policy,
+    hangs: true,
+    sharesLimits: true,
+    wrapShared: (limits, id) => ({
+      ...limits,
+      recount(requests) {
+        counting.push(id)
+        return id === 'b' ? new Promise<never>(() => {}) : limits.recount(requests)
+      },
+    }),
+  })
+  const posted = await a.post({ recipient: 'ada' })
+  await clock.runUntil(clock.now() + second)
+  assert.deepEqual(calls, [{ by: 'a', id: posted.id }])
+  declareDead('a')
+  await clock.runUntil(clock.now() + second)
+  assert.deepEqual(counting, ['b'])
+  const c = await join('c', 3)
+  declareDead('b')
+  await clock.runUntil(clock.now() + minute)
+  assert.deepEqual(calls.at(-1), { by: 'c', id: posted.id }, 'it is sent again, under the same id')
+  const [usage] = await c.done(c.gateway.gate.usage(tenant, 'ada'))
+  assert.equal(usage?.used, 2, 'the one that may have left, and its repetition')
+  assert.equal((await c.post({ recipient: 'ada' })).status, 'scheduled')
+  await c.stop()
+})
+
 test('a batch in the background whose last notifications another process is sending cannot be cancelled', async () => {
   const { clock, calls, a, b } = await twoProcesses({ hangs: true })
   const job = await open(a, workFor(2))

@@ -149,6 +149,8 @@ export async function twoProcesses(options: TwoProcessesOptions = {}) {
     writtenAt,
     a: await join('a', 1),
     b: await join('b', 2),
+    /** Another process, with the configuration of the second one. */
+    join,
     /** The others find the process dead: its store takes nothing more from it. */
     declareDead(id: string) {
       record.declareDead(id)
