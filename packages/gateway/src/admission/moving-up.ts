@@ -26,7 +26,7 @@ import { createUnwrittenMoves } from './unwritten-moves.ts'
 export interface MovingUpOptions {
   readonly state: Pick<LimitState, 'waiting' | 'delist' | 'pause' | 'resume' | 'queueBehind' | 'mayKeepHolds'>
   readonly limiter: Pick<RecipientLimiter, 'enlist' | 'putBack'>
-  readonly store: Pick<Store, 'notification' | 'digest' | 'scan' | 'unsettled'>
+  readonly store: Pick<Store, 'notification' | 'digest' | 'scan' | 'unsettled' | 'isVersioned'>
   readonly policy: Policy
   readonly ledger: Pick<Ledger, 'commit' | 'live' | 'release'>
   readonly recipients: Pick<RecipientCache, 'find'>
@@ -319,12 +319,12 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
   }
 
   /**
-   * A digest whose window is over waits for a limit: it is closed now, or has an earlier instant. Returns the instant that
-   * the id may hold; none where it is not on record, for it is evaluated again when it is.
+   * A digest whose window is over waits for a limit: it is closed now, or has an earlier instant; one that only the policy of
+   * others has is left to them. Returns the instant that the id may hold; none where it is not on record: it is evaluated then.
    */
   async function closeEarlier(subject: Subject, id: string): Promise<number> {
     const digest = await store.digest(id)
-    const windowMs = digest && (policy.digest(digest.name)?.windowMs ?? 0)
+    const windowMs = digest && (policy.digest(digest.name)?.windowMs ?? (store.isVersioned ? anyInstant : 0))
     if (digest === undefined) unrecorded.missed(id, subject)
     else unrecorded.found(id)
     const isHeldUp = digest !== undefined && digest.openedAt + windowMs! <= clock.now()

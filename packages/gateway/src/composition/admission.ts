@@ -158,6 +158,7 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
     pauseNewcomers,
     countSuspects,
     members,
+    digestNames: () => policy.digests.map(({ name }) => name),
     unserved,
     mayClaim: () => keeper?.keeper() !== 'another process',
     onError(what, error) {

@@ -18,6 +18,7 @@ export type Role =
   | 'retention'
   | 'orphans'
   | 'digests'
+  | `digests:${string}`
   | 'jobs'
   | 'complaints'
   | 'feedback'

@@ -1,16 +1,23 @@
 /**
  * Closes digests whose window has ended. Digests due at the same instant are closed together, so that they share
  * commits. Closing throws only when nothing can be written; then all are tried again. Of several processes one closes
- * the digests of all, which it looks for in the store.
+ * the digests of all, which it looks for in the store: each name has a role, for which those apply that have it in their
+ * policy. During a rolling deployment another one would send the items one by one.
  */
 import type { Digest } from '../model.ts'
 import type { Members } from '../ports/fleet.ts'
 import type { Clock, Store } from '../ports.ts'
 import { retryMs } from './due-poller.ts'
 
-export interface DigestTimerOptions {
+/** By these a process knows which digests it closes. */
+export interface DigestRoles {
+  readonly members: Pick<Members, 'holds' | 'count'>
+  /** Returns the names of the digests in the policy in force. @defaultValue none */
+  readonly digestNames?: (() => readonly string[]) | undefined
+}
+
+export interface DigestTimerOptions extends DigestRoles {
   readonly store: Pick<Store, 'dueDigests' | 'nextDigestAt' | 'isVersioned'>
-  readonly members: Pick<Members, 'holds'>
   readonly clock: Pick<Clock, 'now'>
   readonly close: (digest: Digest) => Promise<void>
 }
@@ -21,6 +28,8 @@ const pageMax = 500
 const closingMax = 50
 /** Where several processes write, the store is asked this often for digests that others opened, ms. */
 const lookMs = 1_000
+/** One that this policy does not have is another process's to close for so long, ms: a role is given anew within that. */
+const strangeMs = 30_000
 
 export class DigestTimer {
   readonly #options: DigestTimerOptions
@@ -42,12 +51,12 @@ export class DigestTimer {
   }
 
   async closeDue(): Promise<void> {
-    const { store, members, clock } = this.#options
+    const { store, clock } = this.#options
     this.#isClosing = true
     // Digests noted from here on may have been stored behind the read position.
     this.#at = Number.POSITIVE_INFINITY
     try {
-      const next = members.holds('digests') ? await this.#closeAll() : Number.POSITIVE_INFINITY
+      const next = this.#holdsRole() ? await this.#closeAll() : Number.POSITIVE_INFINITY
       this.#at = Math.min(this.#at, next, store.isVersioned ? clock.now() + lookMs : Number.POSITIVE_INFINITY)
     } catch (error) {
       this.#at = clock.now() + retryMs
@@ -57,16 +66,32 @@ export class DigestTimer {
     }
   }
 
-  /** Closes the digests that are due; returns the end of the next window. */
+  /** True while this process closes digests of some name. It applies for all that it has. */
+  #holdsRole(): boolean {
+    const { members, digestNames } = this.#options
+    const roles = ['digests', ...(digestNames?.() ?? []).map((name) => `digests:${name}` as const)] as const
+    return roles.map((role) => members.holds(role)).includes(true)
+  }
+
+  #isOwn({ name, closesAt }: Digest, now: number): boolean {
+    const { members, digestNames } = this.#options
+    if (digestNames?.().includes(name) === true) return members.holds(`digests:${name}`)
+    return members.holds('digests') && (members.count() === 1 || closesAt <= now - strangeMs)
+  }
+
+  /** Closes the digests of this process that are due; returns the end of the next window. */
   async #closeAll(): Promise<number> {
     const { store, clock, close } = this.#options
     let first: string | undefined
     for (;;) {
       const until = clock.now()
       const due = await store.dueDigests(until, pageMax)
-      // One that is still open was refused: other processes write it, or have declared this one dead.
+      // One that is still open is another process's, or was refused: others write it, or have declared this one dead.
       if (first !== undefined && due[0]?.id === first) return clock.now() + retryMs
-      await each(due, close)
+      await each(
+        due.filter((digest) => this.#isOwn(digest, until)),
+        close,
+      )
       first = due[0]?.id
       if (due.length === pageMax) continue
       const next = (await store.nextDigestAt()) ?? Number.POSITIVE_INFINITY

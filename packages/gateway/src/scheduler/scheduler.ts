@@ -7,18 +7,17 @@
 
 import { awaitsLimits } from '../awaits-limits.ts'
 import { Heap } from '../heap.ts'
-import { advance, type Notification } from '../model.ts'
-import type { Members } from '../ports/fleet.ts'
+import { advance, type Digest, type Notification } from '../model.ts'
 import type { Clock, Queue, Store } from '../ports.ts'
 import type { Gate, Ledger, Scheduler } from '../stages.ts'
 import { BackgroundTasks } from './background-tasks.ts'
-import { DigestTimer } from './digest-timer.ts'
+import { type DigestRoles, DigestTimer } from './digest-timer.ts'
 import { DuePoller, type DuePollerOptions, retryMs } from './due-poller.ts'
 import { ExpiryTimer } from './expiry-timer.ts'
 import { isNews } from './is-news.ts'
 import type { Unserved } from './unserved.ts'
 
-export interface SchedulerOptions extends Pick<DuePollerOptions, 'mayClaim'> {
+export interface SchedulerOptions extends Pick<DuePollerOptions, 'mayClaim'>, DigestRoles {
   readonly store: Store
   readonly ledger: Ledger
   readonly queue: Queue
@@ -29,7 +28,6 @@ export interface SchedulerOptions extends Pick<DuePollerOptions, 'mayClaim'> {
   readonly pauseNewcomers: (held: Notification) => Promise<() => Promise<void>>
   /** Counts notifications in the limits that a dead process may have sent. */
   readonly countSuspects: (suspected: readonly Notification[]) => Promise<void>
-  readonly members: Pick<Members, 'holds'>
   /** Takes notifications whose channel has no pool here: for another process, or as dead letters. */
   readonly unserved: Pick<Unserved, 'serves' | 'left' | 'giveUp'>
   readonly onError?: (what: string, error: unknown) => void
@@ -81,7 +79,8 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
     leftChannels: unserved.left,
     keep: (claimed) => claimed.filter((each) => isNews(each, ledger)).forEach(keep),
   })
-  const digestTimer = new DigestTimer({ store, members, clock, close: (digest) => gate!.closeDigest(digest) })
+  const close = (digest: Digest): Promise<void> => gate!.closeDigest(digest)
+  const digestTimer = new DigestTimer({ store, members, clock, digestNames: options.digestNames, close })
   /**
    * A tenant gets half of the room. When all of it is taken, the bound shrinks so that other tenants still leave in
    * time.

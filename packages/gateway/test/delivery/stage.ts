@@ -113,7 +113,7 @@ export function createLoneScheduler(
 ): ReturnType<typeof createScheduler> {
   return createScheduler({
     ...parts,
-    members: { holds: () => true },
+    members: { holds: () => true, count: () => 1 },
     releaseHolds: async () => {},
     pauseNewcomers: async () => async () => {},
     countSuspects: async () => {},

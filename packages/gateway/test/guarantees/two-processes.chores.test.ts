@@ -106,6 +106,39 @@ for (const opener of ['a', 'b'] as const)
     await b.stop()
   })
 
+test('a digest that the process which closes digests does not have in its policy is closed by one that has it', async () => {
+  const limits = [{ name: 'daily', for: 'any', max: '20/day', over: 'delay' }]
+  const { clock, a, b } = await twoProcesses({
+    policy: { ...policy, limits },
+    policyOfFirst: { version: 1, limits },
+  })
+  const opensAt = clock.now()
+  await collect(4, b)
+  await clock.runUntil(opensAt + 5 * minute)
+  // It reads from the record that a digest waits in the limits of the recipient, and lets it move up if it can.
+  const { id } = await a.post()
+  await clock.runUntil(opensAt + 12 * minute)
+  const [digest, ...more] = sentBy(a, b).filter((each) => each.id !== id)
+  assert.deepEqual([digest?.message.data && totalOf(digest), more.length], [4, 0])
+  assert.ok(digest!.at - opensAt <= 10 * minute + second, `${digest!.at - opensAt}`)
+  await a.stop()
+  await b.stop()
+})
+
+test('a digest that no policy has any more sends its items one by one, half a minute late where another process may have it', async () => {
+  const { clock, a, b } = await twoProcesses({ policy, policyOfFirst: { version: 1, limits: [] } })
+  const opensAt = clock.now()
+  await collect(2, b)
+  await clock.runUntil(opensAt + minute)
+  await during(b, b.reload({ version: 1, limits: [] }))
+  await clock.runUntil(opensAt + 11 * minute)
+  const sent = sentBy(a, b)
+  assert.equal(sent.length, 2)
+  for (const { at } of sent) assert.ok(Math.abs(at - opensAt - 10.5 * minute) <= second, `${at - opensAt}`)
+  await a.stop()
+  await b.stop()
+})
+
 test('a digest that another process has put off collects a newcomer for a window', async () => {
   const limits = [{ name: 'author', for: 'any', per: ['recipient', 'actor'], max: ['1/day'], over: 'delay' }]
   const { clock, a, b } = await twoProcesses({ policy: { ...policy, limits }, sharesLimits: true })

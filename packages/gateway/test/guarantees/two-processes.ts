@@ -32,6 +32,8 @@ const withoutCommits = (store: Store): Store =>
 export interface TwoProcessesOptions extends Pick<HarnessOptions, 'policy' | 'config'> {
   /** The configuration of the first process, where it has another. @defaultValue that of both */
   readonly configOfFirst?: HarnessOptions['config']
+  /** The policy of the first process, where it has another. @defaultValue that of both */
+  readonly policyOfFirst?: HarnessOptions['policy']
   /** Calls of the first process never end. */
   readonly hangs?: boolean
   /** How long after it was handed over a call of a process is written, ms. @defaultValue 0 */
@@ -64,6 +66,7 @@ export async function twoProcesses(options: TwoProcessesOptions = {}) {
     wrapShared = (state: LimitState) => state,
     writtenAfterMs,
     configOfFirst,
+    policyOfFirst,
     ...more
   } = options
   const clock = createVirtualClock(Date.UTC(2026, 10, 21, 12))
@@ -139,6 +142,7 @@ export async function twoProcesses(options: TwoProcessesOptions = {}) {
       parts,
       ...more,
       ...(configOfFirst !== undefined && id === 'a' ? { config: configOfFirst } : {}),
+      ...(policyOfFirst !== undefined && id === 'a' ? { policy: policyOfFirst } : {}),
       ...(hangs ? { providers } : {}),
       ...(claims || id !== 'a' ? {} : { stages: false }),
     })
