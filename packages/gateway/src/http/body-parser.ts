@@ -51,8 +51,8 @@ const maxYoungGenerationSizeMb = 16
 const retryAfterMs = 1_000
 
 export function createBodyParser(): BodyParser {
-  /** In the order of their turns. */
-  const lines = new Map<string, Waiting[]>()
+  /** The bodies that wait, by tenant, in the order of their turns. */
+  const queues = new Map<string, Waiting[]>()
   let worker: Worker | undefined
   let current: Waiting | undefined
   let isClosed = false
@@ -101,20 +101,20 @@ export function createBodyParser(): BodyParser {
     if (current !== undefined) return
     if (isClosed) {
       const error = ended('it was closed')
-      for (const line of lines.values()) for (const waiting of line) waiting.reject(error)
-      lines.clear()
+      for (const queue of queues.values()) for (const waiting of queue) waiting.reject(error)
+      queues.clear()
       return
     }
-    const [turn] = lines
+    const [turn] = queues
     if (turn === undefined) {
       // The thread keeps the process alive only while an answer is awaited.
       worker?.unref()
       return
     }
-    const [tenant, line] = turn
-    current = line.shift()!
-    lines.delete(tenant)
-    if (line.length > 0) lines.set(tenant, line)
+    const [tenant, queue] = turn
+    current = queue.shift()!
+    queues.delete(tenant)
+    if (queue.length > 0) queues.set(tenant, queue)
     worker ??= start()
     worker.ref()
     const { bytes, withHash } = current
@@ -125,10 +125,10 @@ export function createBodyParser(): BodyParser {
   return {
     parse(tenant, bytes, withHash) {
       return new Promise((resolve, reject) => {
-        const line = lines.get(tenant)
+        const queue = queues.get(tenant)
         const waiting: Waiting = { bytes, withHash, resolve, reject }
-        if (line === undefined) lines.set(tenant, [waiting])
-        else line.push(waiting)
+        if (queue === undefined) queues.set(tenant, [waiting])
+        else queue.push(waiting)
         next()
       })
     },

@@ -20,16 +20,17 @@ type FairnessKey = string | symbol
 /** The time slice of the event loop. */
 const sliceMs = 1
 
-interface Asked {
+interface WaitingRequest {
   readonly request: IncomingMessage
   readonly response: ServerResponse
   /** The next request of the queue. */
-  next: Asked | undefined
+  next: WaitingRequest | undefined
 }
 
-interface ThrottleQueue {
-  first: Asked
-  last: Asked
+/** The requests of one fairness key that wait, as a linked list. */
+interface RequestQueue {
+  first: WaitingRequest
+  last: WaitingRequest
 }
 
 export function createFairRequestScheduler({
@@ -37,8 +38,8 @@ export function createFairRequestScheduler({
   fairnessKeyOf,
   onWaiting,
 }: FairRequestSchedulerOptions): RequestListener {
-  /** In the order of their turns; the connections bound how many wait. */
-  const lines = new Map<FairnessKey, ThrottleQueue>()
+  /** The queues in the order of their turns; the connections bound how many requests wait. */
+  const queues = new Map<FairnessKey, RequestQueue>()
   let sliceBegan = 0
   let sliceOf = -1
   let isAwaited = false
@@ -62,7 +63,7 @@ export function createFairRequestScheduler({
     isAwaited = true
     setImmediate(() => {
       isAwaited = false
-      if (lines.size === 0) return
+      if (queues.size === 0) return
       sliceBegan = performance.now()
       sliceOf = performance.nodeTiming.uvMetricsInfo.loopCount
       serve()
@@ -72,22 +73,22 @@ export function createFairRequestScheduler({
   function serve(): void {
     handleFirst()
     // After all that this request can do without waiting, so that it is part of the slice.
-    if (lines.size > 0) queueMicrotask(() => process.nextTick(serveMore))
+    if (queues.size > 0) queueMicrotask(() => process.nextTick(serveMore))
   }
 
   function serveMore(): void {
-    if (lines.size === 0) return
+    if (queues.size === 0) return
     if (performance.now() - sliceBegan < sliceMs) serve()
     else awaitNext()
   }
 
   function handleFirst(): void {
-    const [[fairnessKey, line]] = lines as unknown as [[FairnessKey, ThrottleQueue]]
-    const { request, response, next } = line.first
-    lines.delete(fairnessKey)
+    const [[fairnessKey, queue]] = queues as unknown as [[FairnessKey, RequestQueue]]
+    const { request, response, next } = queue.first
+    queues.delete(fairnessKey)
     if (next !== undefined) {
-      line.first = next
-      lines.set(fairnessKey, line)
+      queue.first = next
+      queues.set(fairnessKey, queue)
     }
     onWaiting?.(-1)
     // A request whose client has disconnected is not handled.
@@ -96,19 +97,19 @@ export function createFairRequestScheduler({
 
   function enqueue(request: IncomingMessage, response: ServerResponse): void {
     const fairnessKey = fairnessKeyOf(request)
-    const asked: Asked = { request, response, next: undefined }
+    const waiting: WaitingRequest = { request, response, next: undefined }
     onWaiting?.(1)
-    const line = lines.get(fairnessKey)
-    if (line === undefined) lines.set(fairnessKey, { first: asked, last: asked })
+    const queue = queues.get(fairnessKey)
+    if (queue === undefined) queues.set(fairnessKey, { first: waiting, last: waiting })
     else {
-      line.last.next = asked
-      line.last = asked
+      queue.last.next = waiting
+      queue.last = waiting
     }
     awaitNext()
   }
 
   return (request, response) => {
-    if (lines.size === 0 && hasTime()) handle(request, response)
+    if (queues.size === 0 && hasTime()) handle(request, response)
     else enqueue(request, response)
   }
 }
