@@ -81,7 +81,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   const pacer = createHeavyRequestPacer({ clock: options.clock })
   const app = createApp({
     ...config,
-    fairnessKeyOf: parties(routes, authenticate),
+    fairnessKeyOf: fairnessKeysOf(routes, authenticate),
     pacer,
     metrics: metrics.http,
     ...(options.unobserved === undefined ? {} : { unobserved: options.unobserved }),
@@ -148,14 +148,15 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   }
 }
 
-const everybody = Symbol('those who ask for what is open to all')
-const bloomFilter = Symbol('those whose token is not known yet')
+/** The fairness keys of requests without a known tenant: those of open routes, and those whose token is not verified yet. */
+const openRequests = Symbol('requests of open routes')
+const unverified = Symbol('requests with a token that is not verified yet')
 
-/** The fairness key of a request (fair-request-scheduler.ts). */
-function parties(
+/** Returns the function that gives a request its fairness key (fair-request-scheduler.ts). */
+function fairnessKeysOf(
   routes: readonly Route[],
   { tenantOf }: Authenticate,
 ): FairRequestSchedulerOptions['fairnessKeyOf'] {
   const open = new Set(routes.filter(({ access }) => access === 'open').map(({ path }) => path))
-  return (request) => (open.has(request.url!) ? everybody : (tenantOf?.(request) ?? bloomFilter))
+  return (request) => (open.has(request.url!) ? openRequests : (tenantOf?.(request) ?? unverified))
 }
