@@ -83,14 +83,14 @@ function identityOf(claims: Claims, names: AuthenticationOptions['claims'], ahea
   return {
     tenant: nameOf(claims, names.tenant),
     module: nameOf(claims, names.module),
-    scopes: readScopes(fingerprintHoldOf(claims, names.scope)),
+    scopes: readScopes(claimOf(claims, names.scope)),
     expiresAtMs: Math.min((exp as number) * 1_000 - aheadMs, lastInstantMs),
     ...(typeof sub === 'string' && sub !== '' ? { subject: sub } : {}),
   }
 }
 
 /** Finds a claim of that whole name, else inside of others, step by step. */
-function fingerprintHoldOf(claims: Claims, name: string): unknown {
+function claimOf(claims: Claims, name: string): unknown {
   if (Object.hasOwn(claims, name)) return claims[name]
   let value: unknown = claims
   for (const step of name.split('.')) {
@@ -101,7 +101,7 @@ function fingerprintHoldOf(claims: Claims, name: string): unknown {
 }
 
 function nameOf(claims: Claims, name: string): string {
-  const value = fingerprintHoldOf(claims, name)
+  const value = claimOf(claims, name)
   if (value === undefined) throw invalid(`The token lacks the claim ${name}.`)
   if (isName(value)) return value
   throw invalid(`The claim ${name} of the token is not a text of 1 to ${nameMax} printable characters.`)
