@@ -16,18 +16,18 @@ import { compileCheck, invalidRequest } from './validation.ts'
 /** Bytes of an ignored body at most: `List-Unsubscribe=One-Click` in one form or another. */
 const ignoredBodyMaxBytes = 16_384
 
-/** The checks before the handlers. */
-export interface Doorkeeping {
+/** Everything that a request passes before its handler. */
+export interface RequestChecks {
   readonly authenticate: Authenticate
-  readonly shares: TenantBulkhead
+  readonly bulkhead: TenantBulkhead
   readonly pacer: Pick<HeavyRequestPacer, 'note' | 'pace'>
   readonly limits: RequestLimits
 }
 
 /** Registers the routes. */
-export function addRoutes(app: FastifyInstance, routes: readonly Route[], doorkeeping: Doorkeeping): void {
+export function addRoutes(app: FastifyInstance, routes: readonly Route[], checks: RequestChecks): void {
   for (const route of routes)
-    if (route.bodyIgnored !== true && route.bodyRaw !== true) addRoute(app, route, doorkeeping)
+    if (route.bodyIgnored !== true && route.bodyRaw !== true) addRoute(app, route, checks)
   app.register(async (apart) => {
     apart.removeAllContentTypeParsers()
     apart.addContentTypeParser(
@@ -35,16 +35,16 @@ export function addRoutes(app: FastifyInstance, routes: readonly Route[], doorke
       { parseAs: 'buffer', bodyLimit: ignoredBodyMaxBytes },
       (_request, _bytes, done) => done(null, undefined),
     )
-    for (const route of routes) if (route.bodyIgnored === true) addRoute(apart, route, doorkeeping)
+    for (const route of routes) if (route.bodyIgnored === true) addRoute(apart, route, checks)
   })
   app.register(async (apart) => {
     apart.removeAllContentTypeParsers()
     apart.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, bytes, done) => done(null, bytes))
-    for (const route of routes) if (route.bodyRaw === true) addRoute(apart, route, doorkeeping)
+    for (const route of routes) if (route.bodyRaw === true) addRoute(apart, route, checks)
   })
 }
 
-function addRoute(app: FastifyInstance, route: Route, doorkeeping: Doorkeeping): void {
+function addRoute(app: FastifyInstance, route: Route, checks: RequestChecks): void {
   const { method, path, access, params, query, body } = route
   app.route({
     method,
@@ -67,9 +67,9 @@ function addRoute(app: FastifyInstance, route: Route, doorkeeping: Doorkeeping):
         return { error: invalidRequest(faults) }
       }
     },
-    ...(access === 'open' ? {} : { onRequest: identify(doorkeeping, route) }),
+    ...(access === 'open' ? {} : { onRequest: identify(checks, route) }),
     ...(route.bodyOptional === true ? { preValidation: fillBody } : {}),
-    handler: access === 'open' || route.stream === true ? route.handle : handleInShare(route, doorkeeping),
+    handler: access === 'open' || route.stream === true ? route.handle : handleInBulkhead(route, checks),
   })
 }
 
@@ -81,13 +81,13 @@ const isAudited = ({ method, access, audited }: Route): boolean =>
  * Runs the handler once the tenant's bulkhead has room, which it occupies until the handler has ended. A long list waits
  * for its pace before: there it takes no room from the small requests of its tenant.
  */
-function handleInShare(
+function handleInBulkhead(
   { handle, recipientsOf, rowsOf }: Route,
-  { shares, pacer }: Pick<Doorkeeping, 'shares' | 'pacer'>,
+  { bulkhead, pacer }: Pick<RequestChecks, 'bulkhead' | 'pacer'>,
 ): Route['handle'] {
   function begin(request: FastifyRequest, reply: FastifyReply, units: number): unknown {
     const { tenant } = request.caller
-    const leave = (): void => shares.leave(tenant, units)
+    const leave = (): void => bulkhead.leave(tenant, units)
     try {
       const result = handle(request, reply)
       if (result instanceof Promise) result.then(leave, leave)
@@ -102,12 +102,12 @@ function handleInShare(
   function enter(request: FastifyRequest, reply: FastifyReply): unknown {
     const { tenant } = request.caller
     const units = unitsOf(request.received?.length ?? 0, recipientsOf?.(request), rowsOf?.(request))
-    const room = shares.enter(tenant, units)
+    const room = bulkhead.enter(tenant, units)
     if (room === undefined) return begin(request, reply, units)
     return room.then(() => {
       if (!reply.raw.destroyed) return begin(request, reply, units)
       // A request whose client has disconnected is not handled.
-      shares.leave(tenant, units)
+      bulkhead.leave(tenant, units)
       return reply.hijack()
     })
   }
@@ -123,7 +123,7 @@ function handleInShare(
 type Done = (error?: Error) => void
 
 /** Authenticates before the body is read: no unknown caller may send one, and none above its rate. */
-function identify({ authenticate, limits, pacer }: Doorkeeping, { access, counts, scope }: Route) {
+function identify({ authenticate, limits, pacer }: RequestChecks, { access, counts, scope }: Route) {
   const needed =
     access === 'operator' ? [operatorScope] : access === 'reader' ? [operatorScope, readScope] : [scope]
   const admit = (request: FastifyRequest, caller: FastifyRequest['caller'], done: Done): void => {

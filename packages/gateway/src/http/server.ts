@@ -91,7 +91,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   if (options.authenticate === undefined) refuseForeignHosts(app, config.publicUrl)
   addRoutes(app, routes, {
     authenticate,
-    shares: createTenantBulkhead(options.clock),
+    bulkhead: createTenantBulkhead(options.clock),
     pacer,
     limits: options.requestLimits ?? createRequestLimits({ ratesOf: () => unlimited }),
   })

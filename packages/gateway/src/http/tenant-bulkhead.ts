@@ -23,7 +23,8 @@ export interface TenantBulkhead {
   leave(tenant: string, units: number): void
 }
 
-interface Share {
+/** The requests of one tenant: the units in progress, and those that wait for room. */
+interface TenantRequests {
   units: number
   readonly waiting: { readonly units: number; readonly begin: () => void }[]
 }
@@ -54,8 +55,8 @@ export function createTenantBulkhead({
   unitsMax = 16,
   unitsMaxAlone = 64,
 }: TenantBulkheadOptions): TenantBulkhead {
-  /** The shares of tenants with requests in progress. */
-  const shares = new Map<string, Share>()
+  /** Tenants with requests in progress. */
+  const tenants = new Map<string, TenantRequests>()
   let latest: string | undefined
   /** Before this instant only the latest tenant is known to have been active. */
   let aloneFrom = Number.NEGATIVE_INFINITY
@@ -66,36 +67,36 @@ export function createTenantBulkhead({
     latest = tenant
   }
 
-  function hasRoom(share: Share, units: number): boolean {
-    const after = share.units + units
-    return share.units === 0 || after <= unitsMax || (after <= unitsMaxAlone && now() >= aloneFrom)
+  function hasRoom(requests: TenantRequests, units: number): boolean {
+    const after = requests.units + units
+    return requests.units === 0 || after <= unitsMax || (after <= unitsMaxAlone && now() >= aloneFrom)
   }
 
   return {
     enter(tenant, units) {
       remember(tenant)
-      let share = shares.get(tenant)
-      if (share === undefined) {
-        share = { units: 0, waiting: [] }
-        shares.set(tenant, share)
+      let requests = tenants.get(tenant)
+      if (requests === undefined) {
+        requests = { units: 0, waiting: [] }
+        tenants.set(tenant, requests)
       }
-      const { waiting } = share
-      if (waiting.length > 0 || !hasRoom(share, units)) {
+      const { waiting } = requests
+      if (waiting.length > 0 || !hasRoom(requests, units)) {
         return new Promise((begin) => waiting.push({ units, begin }))
       }
-      share.units += units
+      requests.units += units
       return undefined
     },
 
     leave(tenant, units) {
-      const share = shares.get(tenant)!
-      share.units -= units
-      for (const { waiting } = share; waiting.length > 0 && hasRoom(share, waiting[0]!.units); ) {
+      const requests = tenants.get(tenant)!
+      requests.units -= units
+      for (const { waiting } = requests; waiting.length > 0 && hasRoom(requests, waiting[0]!.units); ) {
         const next = waiting.shift()!
-        share.units += next.units
+        requests.units += next.units
         next.begin()
       }
-      if (share.units === 0) shares.delete(tenant)
+      if (requests.units === 0) tenants.delete(tenant)
     },
   }
 }
