@@ -144,7 +144,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     // Read only now: what ends it from here on takes it out of the queue itself.
     const last = await recorded()
     if (last !== undefined && throttle.behind(last) !== undefined) return
-    if (hasTurned(last)) await throttle.settle(notification)
+    if (hasTurned(last)) await throttle.leaveCounted(notification)
     else await throttle.giveBack([notification])
   }
 

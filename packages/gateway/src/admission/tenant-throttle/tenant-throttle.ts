@@ -41,11 +41,11 @@ export interface TenantThrottle {
   turn(notification: Notification): Promise<ThrottleTurn>
   /**
    * Puts a notification back whose turn came at that time and could not be written: it counts once, and its next turn is
-   * the same one. To be removed by `giveBack`, or by `settle` if its turn is on record, where it does not wait any more.
+   * the same one. To be removed by `giveBack`, or by `leaveCounted` if its turn is on record, where it does not wait any more.
    */
   putBack(notification: Notification, turn: Pick<ThrottleTurn, 'at' | 'generation'>): Promise<void>
   /** Removes a notification that was put back although another process has written its turn: it stays counted. */
-  settle(notification: Notification): Promise<void>
+  leaveCounted(notification: Notification): Promise<void>
   /** Removes notifications that end while they are in the throttle queue; passed ones stay counted. */
   giveBack(notifications: readonly Notification[]): Promise<void>
   preview(each: Candidate): Promise<void>
@@ -140,7 +140,7 @@ export function createTenantThrottle(options: TenantThrottleOptions): TenantThro
       const entry = { ...keyOf(notification), at, ...(generation === undefined ? {} : { generation }) }
       await state.putBack(notification.tenant, [entry])
     },
-    async settle(notification) {
+    async leaveCounted(notification) {
       await state.leave(notification.tenant, [{ ...keyOf(notification), isCounted: true }])
     },
     async giveBack(notifications) {
