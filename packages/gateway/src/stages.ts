@@ -221,7 +221,7 @@ export interface ReservationRequest extends Pick<LimitRequest, 'print'> {
   readonly notBefore?: number
   readonly horizonMs?: number
   /** All limits wait, also those that would drop, digest or fall back. @defaultValue false */
-  readonly patient?: boolean
+  readonly waitOnly?: boolean
   /** It waited before, and is not held up while other notifications of its subjects move up. @defaultValue false */
   readonly waited?: boolean
   /** The instant that it held has come: those that wait behind it do not stand in its way. @defaultValue false */

@@ -79,7 +79,7 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
 
   function reservationRequestOf(
     { notification, recipient }: Candidate,
-    { now, waited, patient }: Pick<Evaluation, 'now' | 'waited' | 'patient'>,
+    { now, waited, waitOnly }: Pick<Evaluation, 'now' | 'waited' | 'waitOnly'>,
   ): CandidateRequest {
     const { sendAt = 0, expiresAt = Number.POSITIVE_INFINITY, single } = notification
     // A hold is no delay by the policy: `maxDelay` counts from its end.
@@ -87,7 +87,7 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
     const horizonMs = Math.max(0, Math.min(policy.maxDelayMs, expiresAt - notBefore - 1))
     const request: Mutable<CandidateRequest> = { notification, recipient, notBefore, horizonMs }
     if (waited === true) request.waited = true
-    if (patient === true || single === true) request.patient = true
+    if (waitOnly === true || single === true) request.waitOnly = true
     return request
   }
 
@@ -101,7 +101,7 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
       return undefined
     }
     const { limit, over } = strongestOf(reservation)
-    const follows: Over = reservationRequest.patient === true ? { kind: 'delay' } : over
+    const follows: Over = reservationRequest.waitOnly === true ? { kind: 'delay' } : over
     switch (follows.kind) {
       case 'drop':
         each.verdict = suppressed(policyVersion, now, 'over_limit', {
@@ -185,7 +185,7 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
 
   /** Delays a candidate that would fall back a second time: it waits for its limits instead. */
   async function wait(answer: Answer, evaluation: Evaluation): Promise<void> {
-    const reservationRequest = { ...answer.reservationRequest, patient: true }
+    const reservationRequest = { ...answer.reservationRequest, waitOnly: true }
     const [reservation] = await ask([reservationRequest], evaluation)
     await follow({ ...answer, reservationRequest, reservation: reservation! }, evaluation)
   }
@@ -236,7 +236,7 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
     async advance(each, now) {
       const { version } = policy
       const promisedAt = each.notification.dueAt
-      const reservationRequest = { ...reservationRequestOf(each, { now, patient: true }), promisedAt }
+      const reservationRequest = { ...reservationRequestOf(each, { now, waitOnly: true }), promisedAt }
       const reservation = await limiter.advance(reservationRequest)
       return reservation && held({ each, reservationRequest, reservation }, version)
     },

@@ -68,8 +68,8 @@ export interface Verdict {
 export interface EvaluationMode {
   /** The notification was evaluated before: deduplication was done when it was accepted. */
   readonly again?: boolean
-  /** Limits that would drop, digest or fall back delay it instead: used for dead letters and single digest items. */
-  readonly patient?: boolean
+  /** Limits that would drop, digest or fall back only delay it: used for dead letters and single digest items. */
+  readonly waitOnly?: boolean
   /** The notification waited before, so it is not held up while other notifications of its subjects move up. */
   readonly waited?: boolean
   /**

@@ -64,7 +64,7 @@ export function createEvaluator(options: EvaluatorOptions): Evaluator {
   })
 
   async function decide(candidates: readonly Candidate[], evaluation: Evaluation): Promise<void> {
-    const { again, patient } = evaluation
+    const { again, waitOnly } = evaluation
     for (const each of candidates) {
       const refused = ineligibility(each, each.notification.channel, evaluation)
       if (refused !== undefined) each.verdict = refused
@@ -72,7 +72,7 @@ export function createEvaluator(options: EvaluatorOptions): Evaluator {
     const claimed = again === true ? [] : await duplicates.suppress(candidates, evaluation)
     for (const each of candidates) {
       if (each.verdict !== undefined) continue
-      const spec = patient === true ? undefined : digestCollector.specFor(each)
+      const spec = waitOnly === true ? undefined : digestCollector.specFor(each)
       if (spec === undefined) {
         each.verdict = expiresBeforeItMayLeave(each.notification, evaluation, forbiddenHours)
         continue

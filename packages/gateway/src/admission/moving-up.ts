@@ -336,7 +336,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
   /** One that waits for its expiry holds the instant that its limits admit before that, if there is one now. */
   async function rescue(each: Candidate): Promise<void> {
     await withUndo(onError, async (undo) => {
-      await evaluator.evaluate([each], undo, { again: true, patient: true, waited: true })
+      await evaluator.evaluate([each], undo, { again: true, waitOnly: true, waited: true })
       if (each.verdict?.booked !== true) return
       // Where the record has moved on, whoever moved it does not know of this place.
       if ((await write(each.notification, each.verdict)) !== 'gone') undo.keep()
@@ -347,7 +347,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     await limiter.enlist([{ notification, recipient }])
     // A place may have become free since it was decided.
     const each: Candidate = { notification, recipient }
-    await evaluator.preview([each], { again: true, patient: true })
+    await evaluator.preview([each], { again: true, waitOnly: true })
     if (each.verdict?.booked !== true) return
     const subjects = policy.rulesFor(notification, recipient).map(({ subject }) => subject)
     await state.pause(subjects)

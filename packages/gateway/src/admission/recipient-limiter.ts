@@ -38,7 +38,7 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
       const request: { -readonly [K in keyof LimitRequest]: LimitRequest[K] } = {
         subject,
         id: notification.id,
-        rules: reservationRequest.patient === true ? waitOnly(rules) : rules,
+        rules: reservationRequest.waitOnly === true ? waitOnly(rules) : rules,
       }
       if (notBefore !== undefined) request.notBefore = notBefore
       if (horizonMs !== undefined) request.horizonMs = horizonMs
@@ -208,7 +208,7 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
         reservationRequests.map(({ notification, recipient, print }) => ({
           notification,
           recipient,
-          patient: true,
+          waitOnly: true,
           ...(print === undefined ? {} : { print }),
         })),
         fireAll,

@@ -287,7 +287,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     if (!refused && !isForbidden && !(isReleased && holds)) return true
     try {
       // The holds of a suppressed one are released behind its commit, also where the limits cannot be asked now.
-      const mode = refused ? { onlySuppresses: true } : { holds: true, patient: true, waited: true }
+      const mode = refused ? { onlySuppresses: true } : { holds: true, waitOnly: true, waited: true }
       return (await redecide(notification, mode)) || conflicted
     } catch (error) {
       retryLater(notification, error)
@@ -341,7 +341,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
 
     async bringBack(dead, room) {
       try {
-        const mode = { holds: true, patient: true, ...generationsOf(dead.tenant, { room }) }
+        const mode = { holds: true, waitOnly: true, ...generationsOf(dead.tenant, { room }) }
         return await redecide(dead, mode, { attempts: 0 })
       } catch (error) {
         retryLater(dead, error)

@@ -102,7 +102,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
   async function hold(closing: Closing, as: Notification, until: number): Promise<number> {
     const { digest, recipient, now, liftedAt, inTurn } = closing
     const held = { notification: { ...as, id: digest.id }, recipient }
-    const place = { ...held, patient: true, waited: true, horizonMs: policy.maxDelayMs }
+    const place = { ...held, waitOnly: true, waited: true, horizonMs: policy.maxDelayMs }
     let [reservation] = await limiter.reserve([{ ...place, inTurn, notBefore: now }])
     // Its slot may stand closer to those behind it than the limits admit, as that of any other that left late.
     if (liftedAt !== undefined && liftedAt > now && reservation!.at > liftedAt)
@@ -208,7 +208,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
       recipient,
     }))
     await evaluator.evaluate(candidates, undo, {
-      ...{ again: true, patient: true, waited: true },
+      ...{ again: true, waitOnly: true, waited: true },
       ...(isHeldElsewhere === undefined ? {} : { isHeldElsewhere }),
     })
     const behind = spec === undefined ? before : await holdBehind(closing, spec, before)
@@ -248,7 +248,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
       const reservationRequest = {
         notification,
         recipient,
-        patient: true,
+        waitOnly: true,
         waited: true,
         inTurn,
         notBefore: now,
@@ -333,7 +333,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
         {
           notification: { ...digest, actors: [author] },
           recipient,
-          patient: true,
+          waitOnly: true,
           waited: true,
           inTurn,
           notBefore: now,

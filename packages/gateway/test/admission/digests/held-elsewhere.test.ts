@@ -62,7 +62,7 @@ async function open(options: Pick<HarnessOptions, 'wrap'> = {}) {
     /** The other gateway found the recipient at the limit, reserved this instant, and put the digest off until then. */
     async putOff(closesAt: number) {
       const [digest] = await gateway.store.dueDigests(start + 60 * minute, 10)
-      const later = { ...asked!, id: digest!.id, notBefore: closesAt, patient: true, waited: true }
+      const later = { ...asked!, id: digest!.id, notBefore: closesAt, waitOnly: true, waited: true }
       const [reservation] = await harness.done(Promise.resolve(state!.reserve([later])))
       assert.deepEqual([reservation!.held, reservation!.at], [true, closesAt])
       const change = { digests: [{ kind: 'postpone', digest: { ...digest!, closesAt }, left: 2 }] } as const
