@@ -46,6 +46,7 @@ const core = [
   'undo.ts',
   'state-generation.ts',
   'awaits-limits.ts',
+  'sleeper.ts',
   'policy/',
 ] as const
 const limits = ['@sluice/limits'] as const
@@ -79,6 +80,7 @@ const gateway: readonly ImportRow[] = [
   { module: 'keyed-hash.ts', values: [], node: ['node:crypto'] },
   { module: 'conflict.ts', values: [] },
   { module: 'undo.ts', values: [] },
+  { module: 'sleeper.ts', values: ['errors.ts'], types: ['ports.ts'] },
   { module: 'state-generation.ts', values: [], types: ['ports.ts'] },
   { module: 'awaits-limits.ts', values: [], types: ['model.ts'] },
   { module: 'node-http.ts', values: [], impure: true },

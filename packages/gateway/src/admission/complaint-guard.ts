@@ -18,6 +18,7 @@ import type { Policy } from '../policy/policy.ts'
 import type { FeedbackRecord } from '../ports/feedback.ts'
 import type { Clock, Store } from '../ports.ts'
 import type { ComplaintChange, ComplaintReport, ComplaintStage } from '../reports.ts'
+import { createUntilDone } from '../sleeper.ts'
 import type { Happening, Ledger, RecipientLimiter } from '../stages.ts'
 import { RollingComplaints } from './complaint-counts.ts'
 import {
@@ -31,7 +32,6 @@ import {
 import { readCounts, waitingForGuard } from './complaint-record.ts'
 import { DepartureLine, type LineRoom } from './departure-line.ts'
 import type { FleetComplaints } from './fleet-complaints.ts'
-import { createUntilDone } from './rests.ts'
 import { createStageWriter, type StoredStage, storedStages } from './stored-stages.ts'
 
 export interface ComplaintGuardOptions {

@@ -1,6 +1,6 @@
 /** The delays after which a notification is decided again that could not be decided. */
 import type { Clock } from '../ports.ts'
-import { retryDelayMs } from './rests.ts'
+import { retryDelayMs } from '../sleeper.ts'
 
 export interface DecisionRetries {
   /** Counts a failure, and returns the delay until the next try, ms: it doubles with each. */

@@ -9,6 +9,7 @@ import { concernsAll } from '../errors.ts'
 import type { Notification } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, HoldRecord, Store, Subject } from '../ports.ts'
+import { createUntilDone } from '../sleeper.ts'
 import type { HeldSubjects } from './held-subjects.ts'
 import type { SettleHeld } from './hold-order.ts'
 import { type ForbiddenHours, isHoldReason } from './quiet-hours.ts'
@@ -75,8 +76,7 @@ export function createHoldWalk(options: HoldWalkOptions): HoldWalk {
   let walking: Promise<void> | undefined
   let stopped = false
   let isCutShort = false
-  /** Ends the rest after a failure. */
-  let wake = (): void => {}
+  const untilDone = createUntilDone(clock, againMs, onError)
 
   async function walk(): Promise<void> {
     while (pending.length > 0 && !stopped) {
@@ -84,28 +84,17 @@ export function createHoldWalk(options: HoldWalkOptions): HoldWalk {
       pending = []
       for (let cursor: string | null | undefined; cursor !== null && !stopped; ) {
         const from = cursor
-        await untilDone(async () => {
+        await untilDone.run('follow a hold', async () => {
           cursor = await followPage(changed, from)
         })
         if (cursor !== null) await new Promise<void>((next) => clock.soon(next))
       }
       // Subjects that a newcomer has met, and that could not be settled.
-      await untilDone(async () => void (await heldSubjects.reach([])))
+      await untilDone.run('follow a hold', () => heldSubjects.reach([]))
       isCutShort ||= stopped
     }
     walking = undefined
     heldSubjects.over()
-  }
-
-  /** Does the work once more after each failure, or until the stop. */
-  async function untilDone(work: () => Promise<void>): Promise<void> {
-    while (!stopped)
-      try {
-        return await work()
-      } catch (error) {
-        onError('follow a hold', error)
-        await rest()
-      }
   }
 
   /** Returns where the next page begins. */
@@ -120,16 +109,6 @@ export function createHoldWalk(options: HoldWalkOptions): HoldWalk {
       (each) => changed.some((selection) => selection.isOfAccount === true && selects(selection, each)),
     )
     return page.nextCursor
-  }
-
-  function rest(): Promise<void> {
-    return new Promise((resolve) => {
-      const disarm = clock.at(clock.now() + againMs, resolve)
-      wake = () => {
-        disarm()
-        resolve()
-      }
-    })
   }
 
   async function followAll(
@@ -179,7 +158,7 @@ export function createHoldWalk(options: HoldWalkOptions): HoldWalk {
     },
     async stop() {
       stopped = true
-      wake()
+      untilDone.close()
       await walking
       return !isCutShort
     },

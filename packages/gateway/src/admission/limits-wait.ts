@@ -6,6 +6,7 @@ import { isStateAway } from '../errors.ts'
 import type { Notification } from '../model.ts'
 import { revisionOf } from '../model.ts'
 import type { Clock } from '../ports.ts'
+import { createSleeper } from '../sleeper.ts'
 import type { Ledger, Scheduler } from '../stages.ts'
 
 export interface LimitsWaitOptions {
@@ -44,7 +45,7 @@ export function createLimitsWait(options: LimitsWaitOptions): LimitsWait {
   let waiting: Notification[] = []
   const tenants = new Map<string, number>()
   let working: Promise<void> | undefined
-  let wake: (() => void) | undefined
+  const { sleep, wakeAll } = createSleeper(clock)
   let isStopped = false
 
   function count({ tenant }: Notification, by: 1 | -1): void {
@@ -113,10 +114,7 @@ export function createLimitsWait(options: LimitsWaitOptions): LimitsWait {
       together = back.length > 0 ? 1 : Math.min(togetherMax, 2 * together)
       if (back.length === 0) continue
       put(back)
-      await new Promise<void>((resolve) => {
-        wake = resolve
-        clock.at(clock.now() + retryMs, resolve)
-      })
+      await sleep(retryMs)
     }
   }
 
@@ -131,7 +129,7 @@ export function createLimitsWait(options: LimitsWaitOptions): LimitsWait {
     hasOf: (tenant) => tenants.has(tenant),
     async stop() {
       isStopped = true
-      wake?.()
+      wakeAll()
       await working
     },
   }

@@ -6,10 +6,10 @@
 import { concernsAll } from '../errors.ts'
 import { type Notification, revisionOf } from '../model.ts'
 import type { Clock, Store } from '../ports.ts'
+import { retryDelayMs } from '../sleeper.ts'
 import type { Ledger, Scheduler } from '../stages.ts'
 import type { Verdict } from './candidate.ts'
 import { moveTo } from './evaluate.ts'
-import { retryDelayMs } from './rests.ts'
 
 export interface MoveUpWriterOptions {
   readonly store: Pick<Store, 'notification'>
@@ -17,7 +17,7 @@ export interface MoveUpWriterOptions {
   readonly scheduler: Pick<Scheduler, 'place' | 'recover'>
   readonly clock: Pick<Clock, 'now'>
   /** Resolves after so many ms, or at the stop. */
-  readonly rest: (ms: number) => Promise<void>
+  readonly sleep: (ms: number) => Promise<void>
   readonly isStopped: () => boolean
   readonly onError: (what: string, error: unknown) => void
 }
@@ -39,7 +39,7 @@ const failedMax = 10_000
 const againMs = 1_000
 
 export function createMoveUpWriter(options: MoveUpWriterOptions): MoveUpWriter {
-  const { store, ledger, scheduler, clock, rest, isStopped, onError } = options
+  const { store, ledger, scheduler, clock, sleep, isStopped, onError } = options
   /** Failed writes that are tried again. */
   let failed = 0
   /** True if more failed than are tried again. */
@@ -94,7 +94,7 @@ export function createMoveUpWriter(options: MoveUpWriterOptions): MoveUpWriter {
     }
     failed += 1
     for (let isDone = false, failures = 0, waitMs = againMs; !isDone; failures += 1) {
-      await rest(waitMs)
+      await sleep(waitMs)
       isDone = isStopped()
       try {
         if (!isDone) isDone = await isWrittenOrGone(wrote, verdict)

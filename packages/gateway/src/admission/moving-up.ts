@@ -10,6 +10,7 @@ import { concernsAll } from '../errors.ts'
 import type { Notification, Recipient } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, LimitState, Store, Subject } from '../ports.ts'
+import { createSleeper, retryDelayMs } from '../sleeper.ts'
 import type { Ledger, RecipientLimiter, Scheduler } from '../stages.ts'
 import { withUndo } from '../undo.ts'
 import type { Candidate } from './candidate.ts'
@@ -18,7 +19,6 @@ import type { Evaluator } from './evaluate.ts'
 import { comesBefore, createMoveUpTurn, type MoveUpTurn } from './move-up-turn.ts'
 import { createMoveUpWriter } from './move-up-writer.ts'
 import { findOrNobody, type RecipientCache } from './recipient-cache.ts'
-import { createRests, retryDelayMs } from './rests.ts'
 import { createStartWalk, type Review } from './start-walk.ts'
 import { createUnrecorded } from './unrecorded.ts'
 import { createUnwrittenMoves } from './unwritten-moves.ts'
@@ -96,13 +96,13 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
   let reviewing: Review | undefined
   /** True if somebody may have been left with a later instant than there was. */
   let isCutShort = false
-  const { rest, wakeAll } = createRests(clock)
-  const writer = createMoveUpWriter({ store, ledger, scheduler, clock, rest, isStopped, onError })
+  const { sleep, wakeAll } = createSleeper(clock)
+  const writer = createMoveUpWriter({ store, ledger, scheduler, clock, sleep, isStopped, onError })
   const { waits, write } = writer
   const { limiter } = options
-  const moved = { limiter, state, store, ledger, recipients, clock, waits, freed, rest, isStopped, onError }
+  const moved = { limiter, state, store, ledger, recipients, clock, waits, freed, sleep, isStopped, onError }
   const unwritten = createUnwrittenMoves(moved)
-  const unrecorded = createUnrecorded({ settleFrom, rest, isStopped, onError })
+  const unrecorded = createUnrecorded({ settleFrom, sleep, isStopped, onError })
   /** Failed passes in a row, of the subjects that are tried again. */
   const failures = new Map<string, number>()
 
@@ -162,7 +162,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     if (stopped) return
     const count = failures.get(subject.key) ?? 0
     failures.set(subject.key, count + 1)
-    void rest(retryDelayMs(againMs, count, error, failures.size)).then(async () => {
+    void sleep(retryDelayMs(againMs, count, error, failures.size)).then(async () => {
       if (stopped) isCutShort = true
       else {
         await state.pause([subject])
@@ -365,7 +365,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     state,
     freed,
     isWaiting: waits,
-    rest,
+    sleep,
     isStopped,
     clock,
     onError,

@@ -11,10 +11,10 @@ import type { Notification } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Members } from '../ports/fleet.ts'
 import type { Clock, LimitState, Store } from '../ports.ts'
+import { createSleeper, retryDelayMs } from '../sleeper.ts'
 import type { RecipientLimiter, Recipients, ReleaseRequest } from '../stages.ts'
 import { countsAsFirst, fingerprintHoldOf } from './duplicates.ts'
 import { type Holder, LeftHolds, type Step, take } from './left-holds.ts'
-import { createRests, retryDelayMs } from './rests.ts'
 import type { TenantThrottle } from './tenant-throttle/tenant-throttle.ts'
 
 export interface HoldReleaserOptions {
@@ -84,7 +84,7 @@ const goneMax = 64
 
 export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
   const { limiter, state, store, members, recipients, policy, throttle, clock, onError } = options
-  const { rest, wakeAll } = createRests(clock)
+  const { sleep, wakeAll } = createSleeper(clock)
   const retries = new Set<Promise<void>>()
   const takenBackLater = new Set<string>()
   const printsLater = new Set<string>()
@@ -115,7 +115,7 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
   /** Retries until the steps are taken, one fails for a reason of its own, or the gateway stops. */
   async function retry(id: string, steps: Step[]): Promise<void> {
     for (let failures = 0, waitMs = retryMs; ; failures += 1) {
-      await rest(waitMs)
+      await sleep(waitMs)
       if (stopped) {
         isLeft = true
         return
@@ -197,7 +197,7 @@ export function createHoldReleaser(options: HoldReleaserOptions): HoldReleaser {
 
   async function releaseOfGone(onReleased: OnReleased | undefined): Promise<void> {
     for (let looks = 0; looks < looksMax; looks += 1) {
-      await rest(goneMs)
+      await sleep(goneMs)
       if (stopped) return
       // A beat that is late takes the role away for a moment, from all.
       if (!members.holds('releases')) continue

@@ -20,7 +20,7 @@ export interface StartWalkOptions {
   readonly freed: (subjects: readonly Subject[]) => Promise<void>
   readonly isWaiting: (notification: Notification) => boolean
   /** Resolves after so many ms, or at the stop. */
-  readonly rest: (ms: number) => Promise<void>
+  readonly sleep: (ms: number) => Promise<void>
   readonly isStopped: () => boolean
   readonly clock: Pick<Clock, 'soon'>
   readonly onError: (what: string, error: unknown) => void
@@ -55,7 +55,7 @@ const againMs = 1_000
 const metMax = 20_000
 
 export function createStartWalk(options: StartWalkOptions): StartWalk {
-  const { store, policy, recipients, state, freed, isWaiting, rest, isStopped, clock, onError } = options
+  const { store, policy, recipients, state, freed, isWaiting, sleep, isStopped, clock, onError } = options
   let through = false
   let isUnderWay = false
   /** After a kill a walk meets all who wait, whatever their policy. */
@@ -94,7 +94,7 @@ export function createStartWalk(options: StartWalkOptions): StartWalk {
         cursor = page.nextCursor
       } catch (error) {
         onError('let those who wait move up who were there at the start', error)
-        await rest(againMs)
+        await sleep(againMs)
       }
       if (cursor !== null && !isStopped()) await new Promise<void>((next) => clock.soon(next))
     }
@@ -132,7 +132,7 @@ export function createStartWalk(options: StartWalkOptions): StartWalk {
       const some = subjects.slice(from, from + subjectsAtOnce)
       await state.pause(some)
       await freed(some)
-      await rest(restMs)
+      await sleep(restMs)
     }
   }
 

@@ -4,12 +4,12 @@
  * where it is another gateway's nothing tells of it, and the subject is settled again a little later, a few times.
  */
 import type { Subject } from '../ports.ts'
-import type { Rests } from './rests.ts'
+import type { Sleeper } from '../sleeper.ts'
 
 export interface UnrecordedOptions {
   /** Evaluates a notification again, and those behind it. */
   readonly settleFrom: (subject: Subject, id: string) => Promise<void>
-  readonly rest: Rests['rest']
+  readonly sleep: Sleeper['sleep']
   readonly isStopped: () => boolean
   readonly onError: (what: string, error: unknown) => void
 }
@@ -30,7 +30,7 @@ const unrecordedMax = 10_000
 /** Delay before a subject is settled again, ms, four times as long each time. A commit under way is over behind the last. */
 const [againMs, triesMax] = [250, 3]
 
-export function createUnrecorded({ settleFrom, rest, isStopped, onError }: UnrecordedOptions): Unrecorded {
+export function createUnrecorded({ settleFrom, sleep, isStopped, onError }: UnrecordedOptions): Unrecorded {
   const subjects = new Map<string, Subject>()
   /** The least id that was missed since the last try, by the key of a subject that is settled again. */
   const missing = new Map<string, { least: string | undefined }>()
@@ -40,7 +40,7 @@ export function createUnrecorded({ settleFrom, rest, isStopped, onError }: Unrec
 
   async function settleLater(subject: Subject, of: { least: string | undefined }): Promise<void> {
     for (let tries = 0; tries < triesMax && of.least !== undefined; tries += 1) {
-      await rest(againMs * 4 ** tries)
+      await sleep(againMs * 4 ** tries)
       const { least } = of
       of.least = undefined
       if (isStopped() || !subjects.has(least)) break

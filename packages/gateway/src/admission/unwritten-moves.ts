@@ -5,9 +5,9 @@
  */
 import type { Notification } from '../model.ts'
 import type { Clock, LimitState, Store, Subject } from '../ports.ts'
+import type { Sleeper } from '../sleeper.ts'
 import type { Ledger, RecipientLimiter } from '../stages.ts'
 import { findOrNobody, type RecipientCache } from './recipient-cache.ts'
-import type { Rests } from './rests.ts'
 
 export interface UnwrittenMovesOptions {
   readonly limiter: Pick<RecipientLimiter, 'putBack'>
@@ -19,7 +19,7 @@ export interface UnwrittenMovesOptions {
   readonly waits: (notification: Notification) => boolean
   /** Lets those who wait in these subjects move up, which are paused. */
   readonly freed: (subjects: readonly Subject[]) => Promise<void>
-  readonly rest: Rests['rest']
+  readonly sleep: Sleeper['sleep']
   readonly isStopped: () => boolean
   readonly onError: (what: string, error: unknown) => void
 }
@@ -45,7 +45,8 @@ const settledMax = 20_000
 const againMs = 1_000
 
 export function createUnwrittenMoves(options: UnwrittenMovesOptions): UnwrittenMoves {
-  const { limiter, state, store, ledger, recipients, clock, waits, freed, rest, isStopped, onError } = options
+  const { limiter, state, store, ledger, recipients, clock, waits, freed, sleep, isStopped, onError } =
+    options
   const noted = new Map<string, Pick<Notification, 'tenant' | 'id'>>()
   let looking: Promise<void> | undefined
   /** Kills since the look under way began. */
@@ -79,7 +80,7 @@ export function createUnwrittenMoves(options: UnwrittenMovesOptions): UnwrittenM
     }
     if (settled.size + subjects.size > settledMax) settled.clear()
     for (const key of subjects.keys()) settled.add(key)
-    await rest(restMs)
+    await sleep(restMs)
   }
 
   async function lookOnce(): Promise<void> {
@@ -95,7 +96,7 @@ export function createUnwrittenMoves(options: UnwrittenMovesOptions): UnwrittenM
         // Some may have been put back, and nobody has moved up.
         settled.clear()
         onError('look for moves that a killed process has not written', error)
-        await rest(againMs)
+        await sleep(againMs)
       }
   }
 

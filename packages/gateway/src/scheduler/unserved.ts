@@ -11,6 +11,7 @@ import { concernsAll } from '../errors.ts'
 import { advance, type Channel, channels, isFinal, type Notification } from '../model.ts'
 import type { Members } from '../ports/fleet.ts'
 import type { Clock, Store } from '../ports.ts'
+import { createSleeper } from '../sleeper.ts'
 import type { Ledger } from '../stages.ts'
 
 export interface UnservedOptions {
@@ -61,7 +62,7 @@ export function createUnserved(options: UnservedOptions): Unserved {
   const servedAt = new Map<Channel, number>()
   let stopped = false
   let working: Promise<void> | undefined
-  const resting = new Set<() => void>()
+  const { sleep, wakeAll } = createSleeper(clock)
 
   function isLeft(channel: Channel): boolean {
     const now = clock.now()
@@ -147,21 +148,9 @@ export function createUnserved(options: UnservedOptions): Unserved {
           onError('make a dead letter of what no pool serves', end.reason)
         } else if (end.value) counts.set(channel, (counts.get(channel) ?? 0) + 1)
       }
-      await rest(restMs)
+      await sleep(restMs)
       if (stopped) return
     }
-  }
-
-  function rest(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const wake = (): void => {
-        disarm()
-        resting.delete(wake)
-        resolve()
-      }
-      const disarm = clock.at(clock.now() + ms, wake)
-      resting.add(wake)
-    })
   }
 
   function report(counts: ReadonlyMap<Channel, number>): void {
@@ -177,7 +166,7 @@ export function createUnserved(options: UnservedOptions): Unserved {
       if (alone.length > 0) await scanUnserved(alone, recover)
       for (const channel of alone) waiting.delete(channel)
       if (!store.isVersioned) return
-      await rest(lookMs)
+      await sleep(lookMs)
     }
   }
 
@@ -196,7 +185,7 @@ export function createUnserved(options: UnservedOptions): Unserved {
         cursor = page.nextCursor
       } catch (error) {
         onError('make dead letters of what no pool serves', error)
-        await rest(retryMs)
+        await sleep(retryMs)
       }
     }
     report(counts)
@@ -232,7 +221,7 @@ export function createUnserved(options: UnservedOptions): Unserved {
     },
     async stop() {
       stopped = true
-      for (const wake of resting) wake()
+      wakeAll()
       await working
     },
   }

@@ -53,7 +53,7 @@ test('one that another gateway is writing is looked at again behind one of this 
       settled.push(id)
       if (id === 'own') miss('theirs')
     },
-    rest: () => rested,
+    sleep: () => rested,
     isStopped: () => false,
     onError: (_, error) => assert.fail(String(error)),
   })

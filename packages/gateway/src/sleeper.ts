@@ -1,6 +1,9 @@
-/** Pauses that a stop ends: between two tries, of the walk at the start, and of subjects whose pass is tried again. */
-import { concernsAll } from '../errors.ts'
-import type { Clock } from '../ports.ts'
+/**
+ * Sleeps of background work, which a stop ends at once: pauses between two tries, and between two slices of a long walk.
+ * Beside them stand the delay until the next try (backoff), and work that is repeated until it is done.
+ */
+import { concernsAll } from './errors.ts'
+import type { Clock } from './ports.ts'
 
 const longestMs = 60_000
 /**
@@ -22,29 +25,30 @@ export function retryDelayMs(firstMs: number, failures: number, error: unknown, 
   return Math.min(max, firstMs * 2 ** Math.min(failures, 30))
 }
 
-export interface Rests {
+export interface Sleeper {
   /** Resolves after so many ms, or at `wakeAll`. */
-  rest(ms: number): Promise<void>
+  sleep(ms: number): Promise<void>
+  /** Ends all sleeps that have begun. */
   wakeAll(): void
 }
 
-export function createRests(clock: Pick<Clock, 'now' | 'at'>): Rests {
-  /** Ends a rest: as many as there are tries that wait for their repetition. */
-  const resting = new Set<() => void>()
+export function createSleeper(clock: Pick<Clock, 'now' | 'at'>): Sleeper {
+  /** The functions that end a sleep: as many as there are tries that wait for their repetition. */
+  const sleeping = new Set<() => void>()
 
   return {
-    rest: (ms) =>
+    sleep: (ms) =>
       new Promise((resolve) => {
         const wake = (): void => {
           disarm()
-          resting.delete(wake)
+          sleeping.delete(wake)
           resolve()
         }
         const disarm = clock.at(clock.now() + ms, wake)
-        resting.add(wake)
+        sleeping.add(wake)
       }),
     wakeAll() {
-      for (const wake of resting) wake()
+      for (const wake of sleeping) wake()
     },
   }
 }
@@ -61,7 +65,7 @@ export function createUntilDone(
   againMs: number,
   onError: (what: string, error: unknown) => void,
 ): UntilDone {
-  const { rest, wakeAll } = createRests(clock)
+  const { sleep, wakeAll } = createSleeper(clock)
   let closed = false
 
   return {
@@ -71,7 +75,7 @@ export function createUntilDone(
           return await work()
         } catch (error) {
           onError(what, error)
-          await rest(againMs)
+          await sleep(againMs)
         }
       return undefined
     },
