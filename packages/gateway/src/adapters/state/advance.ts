@@ -13,7 +13,7 @@ export interface AdvanceOptions {
   /** Pauses those of the subjects in which others wait, and returns them. */
   readonly pauseBusy: (requests: readonly LimitRequest[]) => readonly Subject[]
   /** True while others move up in a subject. */
-  readonly isSettled: (key: string) => boolean
+  readonly isMovingUp: (key: string) => boolean
 }
 
 /**
@@ -26,10 +26,10 @@ export function limitedOf(all: readonly LimitRequest[]): readonly LimitRequest[]
 }
 
 /** Advances in one turn of the event loop: nobody sees what stands where until all agree. */
-export function createAdvance({ limits, clock, placeOf, note, pauseBusy, isSettled }: AdvanceOptions) {
+export function createAdvance({ limits, clock, placeOf, note, pauseBusy, isMovingUp }: AdvanceOptions) {
   return (all: readonly LimitRequest[], isNewcomer: boolean): Advance | undefined => {
     const requests = limitedOf(all)
-    if (isNewcomer && requests.some(({ subject }) => isSettled(subject.key))) return undefined
+    if (isNewcomer && requests.some(({ subject }) => isMovingUp(subject.key))) return undefined
     const held = requests.map(({ subject, id }) => placeOf(subject, id))
     const from = held[0]
     if (from === undefined || from <= clock.now() || held.some((at) => at !== from)) return undefined

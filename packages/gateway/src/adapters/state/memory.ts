@@ -268,8 +268,8 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   }
 
   const placeOf = ({ key }: Subject, id: string): number | undefined => subjects.get(key)?.booked?.get(id)
-  const isSettled = (key: string): boolean => floors.has(key) || pauses.over(key) !== undefined
-  const advance = createAdvance({ limits, clock, placeOf, note, pauseBusy, isSettled })
+  const isMovingUp = (key: string): boolean => floors.has(key) || pauses.over(key) !== undefined
+  const advance = createAdvance({ limits, clock, placeOf, note, pauseBusy, isMovingUp })
   const entries = createSubjectEntries({
     limits,
     store,

@@ -50,7 +50,7 @@ export function createNewcomerFloors(
   limits: Pick<SyncLimits, 'reserve' | 'preview' | 'fire' | 'cancel' | 'restore'>,
   clock: Pick<Clock, 'now'>,
 ): NewcomerFloors {
-  /** By subject; as many as there are subjects that are settled. */
+  /** By subject; as many as there are subjects in which some move up. */
   const floors = new Map<string, number>()
 
   return {

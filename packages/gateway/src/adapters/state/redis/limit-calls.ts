@@ -165,7 +165,7 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
       })
 
   /** Asks until the subject is known and open; returns the answer, its kind first. */
-  async function settled(call: LimitCall, args: readonly string[]): Promise<readonly Reply[]> {
+  async function askUntilOpen(call: LimitCall, args: readonly string[]): Promise<readonly Reply[]> {
     const { subject, hasRules = false, token = newToken(), deadlineMs = redis.deadlineMs } = call
     let begun = generation
     let endsAt = clock.monotonic() + deadlineMs
@@ -199,7 +199,7 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
   }
 
   async function answerOf(call: LimitQuestion, args: readonly string[]): Promise<Buffer> {
-    const [kind, answer, ...added] = await settled(call, [...args, ...(call.own ?? [])])
+    const [kind, answer, ...added] = await askUntilOpen(call, [...args, ...(call.own ?? [])])
     if (String(kind) === 'held') throw new Withheld(Number(answer))
     if (String(kind) === 'none') throw new Withheld(undefined)
     call.added = added
@@ -301,7 +301,7 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
     newToken,
     ask,
     async run(call) {
-      const [, ...rest] = await settled(call, call.own ?? [])
+      const [, ...rest] = await askUntilOpen(call, call.own ?? [])
       return rest
     },
     renew() {
