@@ -36,7 +36,7 @@ export function duplicatesWithheld(
    * The first of two that are on record stays, unless the other has been delivered. So neither is suppressed for the sake
    * of one that is suppressed itself.
    */
-  async function settled(notification: Notification, firing: Firing): Promise<Omit<Firing, 'freed'>> {
+  async function withheld(notification: Notification, firing: Firing): Promise<Omit<Firing, 'freed'>> {
     const hold = fingerprintHoldOf(policy, notification, policy.deduplicationWindowMs)
     const holder = await state.fingerprintHolder(hold)
     const now = clock.now()
@@ -64,7 +64,7 @@ export function duplicatesWithheld(
       if (!firings.some(({ isDuplicate }) => isDuplicate)) return firings
       return Promise.all(
         firings.map((firing, index) =>
-          firing.isDuplicate ? settled(requests[index]!.notification as Notification, firing) : firing,
+          firing.isDuplicate ? withheld(requests[index]!.notification as Notification, firing) : firing,
         ),
       )
     },

@@ -55,7 +55,7 @@ export interface GateOptions extends Pick<LimitsWaitsOptions, 'keepsLimits'> {
 }
 
 export interface Admitting extends Gate {
-  readonly movingUp: Pick<MovingUp, 'freed' | 'settleAfter' | 'isThrough' | 'stop'>
+  readonly movingUp: Pick<MovingUp, 'freed' | 'moveUpAfter' | 'isThrough' | 'stop'>
   readonly limitsWait: Pick<LimitsWaits, 'stop'>
   readonly promotion: Pick<Promotion, 'stop'>
   readonly digests: Pick<OpenDigests, 'forgetRecipient'>

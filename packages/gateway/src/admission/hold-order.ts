@@ -3,7 +3,7 @@
  * find the places behind its end taken by those who were accepted later: so all of these leave their places first, and
  * each is booked again, in the order of acceptance, while newcomers are held up. The record keeps the former instants
  * until each new one is on it: a process that ends in between begins again at its start, and where the store fails in
- * between, the next settling of the subject books all that are left.
+ * between, the next rebooking of the subject books all that are left.
  */
 import { concernsAll } from '../errors.ts'
 import type { Notification } from '../model.ts'
@@ -20,7 +20,7 @@ export interface HoldOrderOptions {
   readonly ledger: Pick<Ledger, 'live'>
   readonly state: Pick<LimitState, 'pause' | 'waiting'>
   readonly limiter: Pick<RecipientLimiter, 'lift'>
-  readonly movingUp: Pick<MovingUp, 'settleAfter'>
+  readonly movingUp: Pick<MovingUp, 'moveUpAfter'>
   readonly policy: Pick<Policy, 'rulesFor'>
   readonly recipients: Pick<RecipientCache, 'find'>
   readonly forbiddenHours: Pick<ForbiddenHours, 'heldUntil'>
@@ -29,10 +29,10 @@ export interface HoldOrderOptions {
 }
 
 /** Books those who wait in a subject anew behind the holds, in the order of acceptance. It pauses the subject at once. */
-export type SettleHeld = (subject: Subject) => Settling
+export type RebookHeld = (subject: Subject) => Rebooking
 
-/** Both promises reject where the store or the limiter's state fails: the subject must be settled again. */
-export interface Settling {
+/** Both promises reject where the store or the limiter's state fails: the subject must be rebooked once more. */
+export interface Rebooking {
   /** Resolves when all are booked: to false where they are too many, and each is to be reviewed alone. */
   readonly booked: Promise<boolean>
   /** Resolves when those who gain by that have moved up, and the subject is open again. */
@@ -49,7 +49,7 @@ const triesMax = 4
 /** Subjects at most whose unbooked notifications are remembered after a failure. */
 const unbookedMax = 10_000
 
-export function createHoldOrder(options: HoldOrderOptions): SettleHeld {
+export function createHoldOrder(options: HoldOrderOptions): RebookHeld {
   const { store, ledger, state, limiter, movingUp, policy, recipients, forbiddenHours, review, onError } =
     options
 
@@ -126,9 +126,9 @@ export function createHoldOrder(options: HoldOrderOptions): SettleHeld {
     }
   }
 
-  async function settle(subject: Subject, onBooked: (areAll: boolean) => void): Promise<void> {
+  async function rebook(subject: Subject, onBooked: (areAll: boolean) => void): Promise<void> {
     await state.pause([subject])
-    await movingUp.settleAfter(subject, async () => {
+    await movingUp.moveUpAfter(subject, async () => {
       const areAll = await decideAnew(subject).catch((error) => {
         if (concernsAll(error)) throw error
         onError('book those whom a hold stops', error)
@@ -140,7 +140,7 @@ export function createHoldOrder(options: HoldOrderOptions): SettleHeld {
 
   return (subject) => {
     const { promise: booked, resolve, reject } = Promise.withResolvers<boolean>()
-    const over = settle(subject, resolve)
+    const over = rebook(subject, resolve)
     over.catch(reject)
     // Nobody may wait for the one or the other.
     booked.catch(() => {})

@@ -11,7 +11,7 @@ import type { Policy } from '../policy/policy.ts'
 import type { Clock, HoldRecord, Store, Subject } from '../ports.ts'
 import { createUntilDone } from '../sleeper.ts'
 import type { HeldSubjects } from './held-subjects.ts'
-import type { SettleHeld } from './hold-order.ts'
+import type { RebookHeld } from './hold-order.ts'
 import { type ForbiddenHours, isHoldReason } from './quiet-hours.ts'
 import { findOrNobody, type RecipientCache } from './recipient-cache.ts'
 import type { Review } from './start-walk.ts'
@@ -23,10 +23,10 @@ export interface HoldWalkOptions {
   readonly forbiddenHours: Pick<ForbiddenHours, 'heldUntil'>
   readonly review: Review
   /** Pauses these subjects, and lets those who wait in them move up. */
-  readonly settle: (subjects: readonly Subject[]) => Promise<void>
+  readonly moveUp: (subjects: readonly Subject[]) => Promise<void>
   /** Keeps newcomers behind those whom the walk has not reached. */
   readonly heldSubjects: Pick<HeldSubjects, 'changed' | 'reach' | 'over'>
-  readonly settleHeld: SettleHeld
+  readonly rebookHeld: RebookHeld
   readonly clock: Pick<Clock, 'now' | 'at' | 'soon'>
   readonly onError: (what: string, error: unknown) => void
 }
@@ -53,7 +53,7 @@ interface Single {
 
 /** Rows of the record looked at in one go: about 1 ms of the store where none waits, 10 ms where all do. */
 const scanMax = 500
-/** Subjects that are settled together, so that their commits are shared. */
+/** Subjects that are rebooked together, so that their commits are shared. */
 const subjectsAtOnce = 16
 /** Delay until the record is read again after a failure, ms. */
 const againMs = 1_000
@@ -65,9 +65,9 @@ export function createHoldWalk(options: HoldWalkOptions): HoldWalk {
     recipients,
     forbiddenHours,
     review,
-    settle,
+    moveUp,
     heldSubjects,
-    settleHeld,
+    rebookHeld,
     clock,
     onError,
   } = options
@@ -89,7 +89,7 @@ export function createHoldWalk(options: HoldWalkOptions): HoldWalk {
         })
         if (cursor !== null) await new Promise<void>((next) => clock.soon(next))
       }
-      // Subjects that a newcomer has met, and that could not be settled.
+      // Subjects that a newcomer has met, and that could not be rebooked.
       await untilDone.run('follow a hold', () => heldSubjects.reach([]))
       isCutShort ||= stopped
     }
@@ -129,7 +129,7 @@ export function createHoldWalk(options: HoldWalkOptions): HoldWalk {
         .rulesFor(notification, await findOrNobody(recipients, tenant, to.id))
         .filter(({ rules }) => rules.length > 0)
       for (const { subject } of limited) (isReleased ? released : stoppedIn).set(subject.key, subject)
-      // One without limits waits in no subject that could be settled; one that is queued may wait in none.
+      // One without limits waits in no subject that could be rebooked; one that is queued may wait in none.
       if (isStoppedNow || limited.length === 0 || isOfAccount(notification))
         singly.push({ notification, isReleased, subjects: limited.map(({ subject }) => subject) })
     }
@@ -146,13 +146,13 @@ export function createHoldWalk(options: HoldWalkOptions): HoldWalk {
         onError(`review ${notification.id}`, error)
       })
     }
-    await settle([...released.values()])
+    await moveUp([...released.values()])
   }
 
   return {
     follow(changed) {
       pending.push(...changed)
-      heldSubjects.changed(settleHeld)
+      heldSubjects.changed(rebookHeld)
       walking ??= walk()
       return walking
     },

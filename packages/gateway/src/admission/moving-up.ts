@@ -1,6 +1,6 @@
 /**
  * Notifications that wait for a recipient's limits move up when a slot becomes free: another one was cancelled, expired
- * or suppressed, a preference or the policy became wider. While a subject is settled it is paused, so that no newcomer
+ * or suppressed, a preference or the policy became wider. While those of a subject move up it is paused, so that no newcomer
  * takes a place before those who wait: each of them, in the order of acceptance, is booked anew where its limits admit
  * it earlier, again and again until nobody gains. Each step brings one to an earlier instant, so that it comes to an
  * end. Nobody is moved to a later instant here.
@@ -47,12 +47,12 @@ export interface MovingUp {
    * Does what makes places of a subject free, which is paused, while nobody moves up there, and then the same; rejects
    * with what the work rejects with.
    */
-  settleAfter(subject: Subject, work: () => Promise<void>): Promise<void>
+  moveUpAfter(subject: Subject, work: () => Promise<void>): Promise<void>
   /** One that waits for its expiry: it is tried again whenever a place of its limits becomes free. */
   enlist(notification: Notification, recipient: Recipient | null): Promise<void>
   /**
    * Tells that a notification is on record now. One whose slot was looked at while its commit was under way could not
-   * move up: its subject is settled again.
+   * move up: it is tried again.
    */
   recorded(id: string): void
   /**
@@ -82,12 +82,12 @@ const [noInstant, anyInstant] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFIN
  * Where more wait for one subject, newcomers are booked behind all of them after that, and close up when the pass is over.
  */
 const pausedMax = 2 * sliceMax
-/** Delay before a subject is settled again behind the first failure, ms. */
+/** Delay before those of a subject are tried again behind the first failure, ms. */
 const againMs = 1_000
 
 export function createMovingUp(options: MovingUpOptions): MovingUp {
   const { state, store, policy, ledger, recipients, scheduler, evaluator, closer, clock, onError } = options
-  /** One for each subject that is being settled. */
+  /** One for each subject in which some move up now. */
   const turns = new Map<string, MoveUpTurn>()
   let stopped = false
   const isStopped = (): boolean => stopped
@@ -102,12 +102,12 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
   const { limiter } = options
   const moved = { limiter, state, store, ledger, recipients, clock, waits, freed, sleep, isStopped, onError }
   const unwritten = createUnwrittenMoves(moved)
-  const unrecorded = createUnrecorded({ settleFrom, sleep, isStopped, onError })
+  const unrecorded = createUnrecorded({ moveUpFrom, sleep, isStopped, onError })
   /** Failed passes in a row, of the subjects that are tried again. */
   const failures = new Map<string, number>()
 
   /** @param at - the instant of the place that is free, where it is known */
-  async function settle(subject: Subject, at?: number): Promise<void> {
+  async function moveUpIn(subject: Subject, at?: number): Promise<void> {
     const turn = turns.get(subject.key)
     if (turn === undefined) return takeTurn(subject)
     turn.freed(at)
@@ -117,7 +117,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
   }
 
   /** Evaluates a notification again that was not on record when it was evaluated, and those behind it. */
-  async function settleFrom(subject: Subject, id: string): Promise<void> {
+  async function moveUpFrom(subject: Subject, id: string): Promise<void> {
     await state.pause([subject])
     const turn = turns.get(subject.key)
     if (turn === undefined) return takeTurn(subject, { from: id })
@@ -125,7 +125,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     await state.resume([subject])
   }
 
-  async function settleAfter(subject: Subject, work: () => Promise<void>): Promise<void> {
+  async function moveUpAfter(subject: Subject, work: () => Promise<void>): Promise<void> {
     for (let turn = turns.get(subject.key); turn !== undefined; turn = turns.get(subject.key)) await turn.over
     const ends: PromiseSettledResult<void>[] = []
     await takeTurn(subject, { work: async () => void ends.push(...(await Promise.allSettled([work()]))) })
@@ -140,7 +140,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     turns.set(subject.key, turn)
     try {
       await work?.()
-      await passUntilSettled(subject, turn)
+      await passUntilNobodyGains(subject, turn)
       failures.delete(subject.key)
     } catch (error) {
       leave(subject, turn)
@@ -166,13 +166,13 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
       if (stopped) isCutShort = true
       else {
         await state.pause([subject])
-        await settleAfter(subject, unwritten.putBackNoted).catch((again) => retryLater(subject, again))
+        await moveUpAfter(subject, unwritten.putBackNoted).catch((again) => retryLater(subject, again))
       }
     })
   }
 
   /** Passes again until nobody gains, nothing more became free, and nobody came meanwhile. */
-  async function passUntilSettled(subject: Subject, turn: MoveUpTurn): Promise<void> {
+  async function passUntilNobodyGains(subject: Subject, turn: MoveUpTurn): Promise<void> {
     for (let first = true, hasFloor = false; ; first = false) {
       const waiting = await state.waiting(subject, { first })
       // Newcomers that came meanwhile stand behind those that have moved: they close up.
@@ -355,7 +355,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
   }
 
   async function freed(subjects: readonly Subject[], at?: number): Promise<void> {
-    await Promise.all(subjects.map((subject) => settle(subject, at)))
+    await Promise.all(subjects.map((subject) => moveUpIn(subject, at)))
   }
 
   const walk = createStartWalk({
@@ -373,7 +373,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
 
   return {
     freed,
-    settleAfter,
+    moveUpAfter,
     enlist,
     recorded: unrecorded.recorded,
     isThrough: walk.isThrough,

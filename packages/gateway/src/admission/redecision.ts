@@ -41,7 +41,7 @@ export interface RedecisionOptions extends Pick<LimitsWaitsOptions, 'policy' | '
   readonly releaseHolds: ReleaseHolds
   readonly state: Pick<LimitState, 'pause'>
   readonly forbiddenHours: Pick<ForbiddenHours, 'reasonAt'>
-  readonly movingUp: Pick<MovingUp, 'settleAfter'>
+  readonly movingUp: Pick<MovingUp, 'moveUpAfter'>
   readonly notifier: Pick<Notifier, 'tell'>
   readonly clock: Clock
   readonly onError: (what: string, error: unknown) => void
@@ -358,7 +358,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
       // Waiting notifications gain by the change before new ones, and none of them moves up in the middle of it.
       await state.pause([subject])
       let isWritten = false
-      await movingUp.settleAfter(subject, async () => {
+      await movingUp.moveUpAfter(subject, async () => {
         const condition = reportedOf.length === 0 ? {} : { reportedOf }
         const result = await ledger.commit({ recipients: [rowOf(recipient)], ...condition })
         if (!result.applied && isAmong(result.conflicts, 'erased', recipient.id))

@@ -46,7 +46,7 @@ export interface StartWalk {
 
 /** Rows of the record looked at in one go: about 1 ms of the store where none waits, 10 ms where all do. */
 const scanMax = 500
-/** Subjects that are settled together, and the pause after them, in which others have the store: ms. */
+/** Subjects in which some move up at once, and the pause after them, in which others have the store: ms. */
 const subjectsAtOnce = 50
 const restMs = 5
 /** Delay before the record is asked again where it could not be read, ms. */
@@ -76,7 +76,7 @@ export function createStartWalk(options: StartWalkOptions): StartWalk {
     isUnderWay = false
   }
 
-  /** Settles all who were promised an instant under another policy, or by a process that did not finish. */
+  /** Lets all move up who were promised an instant under another policy, or by a process that did not finish. */
   async function walkOnce(review: Review): Promise<void> {
     let met = new Set<string>()
     for (let cursor: string | null | undefined; cursor !== null && !isStopped(); ) {
@@ -88,7 +88,7 @@ export function createStartWalk(options: StartWalkOptions): StartWalk {
           ...(cursor === undefined ? {} : { cursor }),
         })
         const subjects = await subjectsOf(page.items, met, review)
-        await settleAll([...subjects.values()])
+        await moveUpIn([...subjects.values()])
         if (met.size + subjects.size > metMax) met = new Set()
         for (const key of subjects.keys()) met.add(key)
         cursor = page.nextCursor
@@ -127,7 +127,7 @@ export function createStartWalk(options: StartWalkOptions): StartWalk {
     })
   }
 
-  async function settleAll(subjects: readonly Subject[]): Promise<void> {
+  async function moveUpIn(subjects: readonly Subject[]): Promise<void> {
     for (let from = 0; from < subjects.length && !isStopped(); from += subjectsAtOnce) {
       const some = subjects.slice(from, from + subjectsAtOnce)
       await state.pause(some)

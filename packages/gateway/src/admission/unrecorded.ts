@@ -1,14 +1,14 @@
 /**
  * Notifications whose slots were looked at while they were not on record, or undecided there: their commits are under way.
- * Such a one could not move up. Where its commit is this process's, its subject is settled again when that is answered;
- * where it is another gateway's nothing tells of it, and the subject is settled again a little later, a few times.
+ * Such a one could not move up. Where its commit is this process's, it is tried again when that is answered;
+ * where it is another gateway's nothing tells of it, and it is tried again a little later, a few times.
  */
 import type { Subject } from '../ports.ts'
 import type { Sleeper } from '../sleeper.ts'
 
 export interface UnrecordedOptions {
   /** Evaluates a notification again, and those behind it. */
-  readonly settleFrom: (subject: Subject, id: string) => Promise<void>
+  readonly moveUpFrom: (subject: Subject, id: string) => Promise<void>
   readonly sleep: Sleeper['sleep']
   readonly isStopped: () => boolean
   readonly onError: (what: string, error: unknown) => void
@@ -27,24 +27,24 @@ export interface Unrecorded {
 
 /** Ids that are remembered: more than a process has commits under way at once. One whose commit was refused is the oldest. */
 const unrecordedMax = 10_000
-/** Delay before a subject is settled again, ms, four times as long each time. A commit under way is over behind the last. */
+/** Delay before an id is tried again, ms, four times as long each time. A commit under way is over behind the last. */
 const [againMs, triesMax] = [250, 3]
 
-export function createUnrecorded({ settleFrom, sleep, isStopped, onError }: UnrecordedOptions): Unrecorded {
+export function createUnrecorded({ moveUpFrom, sleep, isStopped, onError }: UnrecordedOptions): Unrecorded {
   const subjects = new Map<string, Subject>()
-  /** The least id that was missed since the last try, by the key of a subject that is settled again. */
+  /** The least id that was missed since the last try, by the key of a subject that is tried again. */
   const missing = new Map<string, { least: string | undefined }>()
 
-  const settle = (subject: Subject, id: string): Promise<void> =>
-    settleFrom(subject, id).catch((error) => onError('let those who wait move up', error))
+  const moveUp = (subject: Subject, id: string): Promise<void> =>
+    moveUpFrom(subject, id).catch((error) => onError('let those who wait move up', error))
 
-  async function settleLater(subject: Subject, of: { least: string | undefined }): Promise<void> {
+  async function moveUpLater(subject: Subject, of: { least: string | undefined }): Promise<void> {
     for (let tries = 0; tries < triesMax && of.least !== undefined; tries += 1) {
       await sleep(againMs * 4 ** tries)
       const { least } = of
       of.least = undefined
       if (isStopped() || !subjects.has(least)) break
-      await settle(subject, least)
+      await moveUp(subject, least)
     }
     missing.delete(subject.key)
   }
@@ -69,13 +69,13 @@ export function createUnrecorded({ settleFrom, sleep, isStopped, onError }: Unre
       }
       const of = { least: id }
       missing.set(subject.key, of)
-      void settleLater(subject, of)
+      void moveUpLater(subject, of)
     },
     recorded(id) {
       const subject = subjects.size === 0 ? undefined : subjects.get(id)
       if (subject === undefined) return
       subjects.delete(id)
-      void settle(subject, id)
+      void moveUp(subject, id)
     },
   }
 }

@@ -39,8 +39,8 @@ export interface UnwrittenMoves {
 const notedMax = 10_000
 /** Rows that are read in one go, those of them that are put back together, and the pause after these, ms. */
 const [scanMax, sliceMax, restMs] = [500, 50, 5]
-/** A subject in which many wait is met again and again: so many of those that were settled are known. */
-const settledMax = 20_000
+/** A subject in which many wait is met again and again: so many of those that it has met are known. */
+const metMax = 20_000
 /** Delay before the record is asked again where it could not be read, ms. */
 const againMs = 1_000
 
@@ -68,33 +68,33 @@ export function createUnwrittenMoves(options: UnwrittenMovesOptions): UnwrittenM
   }
 
   /**
-   * Settles each subject once, and again where somebody was put back. One that is put back already may have been so by a
+   * Lets those of each subject move up once, and again where somebody was put back. One that is put back already may have been so by a
    * look that was cut short, and a killed process may have begun to let others move up: nobody else would go on with it.
    */
-  async function lookAtSlice(found: readonly Notification[], settled: Set<string>): Promise<void> {
-    const put = (await putBack(found)).filter(({ subject, isPut }) => isPut || !settled.has(subject.key))
+  async function lookAtSlice(found: readonly Notification[], met: Set<string>): Promise<void> {
+    const put = (await putBack(found)).filter(({ subject, isPut }) => isPut || !met.has(subject.key))
     const subjects = new Map(put.map(({ subject }) => [subject.key, subject]))
     if (subjects.size > 0) {
       await state.pause([...subjects.values()])
       await freed([...subjects.values()])
     }
-    if (settled.size + subjects.size > settledMax) settled.clear()
-    for (const key of subjects.keys()) settled.add(key)
+    if (met.size + subjects.size > metMax) met.clear()
+    for (const key of subjects.keys()) met.add(key)
     await sleep(restMs)
   }
 
   async function lookOnce(): Promise<void> {
-    const settled = new Set<string>()
+    const met = new Set<string>()
     for (let cursor: string | null | undefined; cursor !== null && !isStopped(); )
       try {
         const from = cursor === undefined ? {} : { cursor }
         const page = await store.scan({ statuses: ['scheduled'], limit: scanMax, ...from })
         for (let row = 0; row < page.items.length && !isStopped(); row += sliceMax)
-          await lookAtSlice(page.items.slice(row, row + sliceMax), settled)
+          await lookAtSlice(page.items.slice(row, row + sliceMax), met)
         cursor = page.nextCursor
       } catch (error) {
         // Some may have been put back, and nobody has moved up.
-        settled.clear()
+        met.clear()
         onError('look for moves that a killed process has not written', error)
         await sleep(againMs)
       }

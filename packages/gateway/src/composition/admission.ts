@@ -214,12 +214,12 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
     recipients,
     forbiddenHours,
     review: gate.review,
-    async settle(subjects) {
+    async moveUp(subjects) {
       await state.pause(subjects)
       await gate.movingUp.freed(subjects)
     },
     heldSubjects,
-    settleHeld: createHoldOrder({
+    rebookHeld: createHoldOrder({
       store,
       ledger,
       state,

@@ -49,7 +49,7 @@ test('one that another gateway is writing is looked at again behind one of this 
   const settled: string[] = []
   const { promise: rested, resolve: wake } = Promise.withResolvers<void>()
   const unrecorded = createUnrecorded({
-    async settleFrom(_, id) {
+    async moveUpFrom(_, id) {
       settled.push(id)
       if (id === 'own') miss('theirs')
     },
