@@ -60,26 +60,16 @@ class ChannelQueue {
     return taken
   }
 
-  oldest(): number | undefined {
-    let oldest = this.critical.oldest
+  /** Returns the least of these instants over all FIFOs of the channel. */
+  least(instant: 'oldest' | 'oldestDue'): number | undefined {
+    let least = this.critical[instant]
     for (const queue of this.#turns) {
       for (const urgency of urgencies) {
-        const since = queue.fifo(urgency)?.oldest
-        if (since !== undefined && (oldest === undefined || since < oldest)) oldest = since
+        const own = queue.fifo(urgency)?.[instant]
+        if (own !== undefined && (least === undefined || own < least)) least = own
       }
     }
-    return oldest
-  }
-
-  oldestDue(): number | undefined {
-    let oldest = this.critical.oldestDue
-    for (const queue of this.#turns) {
-      for (const urgency of urgencies) {
-        const dueAt = queue.fifo(urgency)?.oldestDue
-        if (dueAt !== undefined && (oldest === undefined || dueAt < oldest)) oldest = dueAt
-      }
-    }
-    return oldest
+    return least
   }
 
   /** Takes notifications queued at this instant or earlier, lowest priority first. */
@@ -174,8 +164,8 @@ export function createEmbeddedQueue(options: EmbeddedQueueOptions): Queue {
     },
 
     critical: (channel) => queueOf(channel).critical.length,
-    oldest: (channel) => queueOf(channel).oldest(),
-    oldestDue: (channel) => queueOf(channel).oldestDue(),
+    oldest: (channel) => queueOf(channel).least('oldest'),
+    oldestDue: (channel) => queueOf(channel).least('oldestDue'),
     takeOverdue: (channel, since, max) => queueOf(channel).takeOverdue(since, max),
 
     close() {
