@@ -5,7 +5,7 @@
  * A lease lasts until its result is committed, so calls in flight are bounded by the accounts' concurrency.
  */
 
-import type { DeadCause, Notification } from '../model.ts'
+import type { Notification } from '../model.ts'
 import type { Members } from '../ports/fleet.ts'
 import type { Clock, Queue, Random, Store } from '../ports.ts'
 import type { Contents, Ledger, RecipientLimiter, Recipients, Scheduler } from '../stages.ts'
@@ -21,6 +21,7 @@ import type { Composer } from './message.ts'
 import { deadLetter, postponed } from './not-sent.ts'
 import type { Route } from './pools/route.ts'
 import { createQuarantine } from './quarantine.ts'
+import type { Shed } from './queue-expiry.ts'
 import { createRetries } from './retry.ts'
 import { createSendBatch } from './send-batch.ts'
 import type { SendRules } from './send-rules.ts'
@@ -55,6 +56,8 @@ export interface Dispatcher {
   /** Another policy is in force: unwritten calls count under its limits. */
   policyChanged(): void
 }
+
+const allHeld = { reason: 'held', detail: 'every account of the channel is held' } as const
 
 export function createDispatcher(options: DispatcherOptions): Dispatcher {
   const { routes, rules, queue, store, ledger, limiter, recipients, contents, scheduler } = options
@@ -123,9 +126,9 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
       send,
       shed(overdue, why) {
         inFlight.begin()
-        const shedding =
-          'cause' in why ? bury(automaticRedrive, overdue, why.cause) : wait(overdue, why.heldUntil)
-        shedding.catch((error) => onError('shed', error)).finally(() => inFlight.end())
+        shedOverdue(overdue, why, automaticRedrive)
+          .catch((error) => onError('shed', error))
+          .finally(() => inFlight.end())
       },
       onError,
     })
@@ -137,43 +140,35 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     await limiter.takeBack([{ notification: { ...notification, firedAt: takenAt }, recipient }])
   }
 
-  /** Makes dead letters of notifications that waited for capacity in vain, and releases their reservations. */
-  async function bury(
-    automaticRedrive: AutomaticRedrive,
+  /**
+   * Makes dead letters of notifications that waited for capacity in vain, or schedules them for the end of a hold, and
+   * releases their reservations: their limits are asked when they leave.
+   */
+  async function shedOverdue(
     overdue: readonly Notification[],
-    reason: DeadCause,
+    why: Parameters<Shed>[1],
+    automaticRedrive: AutomaticRedrive,
   ): Promise<void> {
     await Promise.all(
       overdue.filter(ledger.isCurrent).map(async (notification) => {
         const { id, priority } = notification
         retries.forget(id)
         const takenAt = clock.now()
-        const isWritten = await completer.write(
-          deadLetter(notification, ledger.live(id)?.events ?? [], clock.now(), { reason }),
-        )
+        const events = ledger.live(id)?.events ?? []
+        const move =
+          'cause' in why
+            ? deadLetter(notification, events, takenAt, { reason: why.cause })
+            : postponed(notification, events, takenAt, { at: why.heldUntil, ...allHeld })
+        const isWritten = await completer.write(move)
         try {
           // Another gateway may have taken it over and sent it: its call stays counted.
           if (isWritten) await giveBackSlot(notification, takenAt)
         } finally {
-          automaticRedrive.note(priority)
+          if ('cause' in why) automaticRedrive.note(priority)
         }
       }),
     )
-    automaticRedrive.wake()
-  }
-
-  /** Schedules notifications for the end of a hold, and releases their reservations: their limits are asked when they leave. */
-  async function wait(overdue: readonly Notification[], at: number): Promise<void> {
-    const why = { at, reason: 'held', detail: 'every account of the channel is held' } as const
-    await Promise.all(
-      overdue.filter(ledger.isCurrent).map(async (notification) => {
-        const { id } = notification
-        retries.forget(id)
-        const takenAt = clock.now()
-        const held = postponed(notification, ledger.live(id)?.events ?? [], takenAt, why)
-        if (await completer.write(held)) await giveBackSlot(notification, takenAt)
-      }),
-    )
+    if ('cause' in why) automaticRedrive.wake()
   }
 
   return {
