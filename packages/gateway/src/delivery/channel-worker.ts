@@ -6,7 +6,7 @@
 import type { Clock, Queue } from '../ports.ts'
 import type { Attempts } from './attempts.ts'
 import type { AutomaticRedrive } from './automatic-redrive.ts'
-import { settleAgainMs } from './completer.ts'
+import { storeRetryMs } from './completer.ts'
 import type { Endpoints } from './endpoints.ts'
 import type { Route } from './pools/route.ts'
 import { createQueueExpiry, type Shed } from './queue-expiry.ts'
@@ -21,7 +21,6 @@ export interface ChannelWorkerOptions {
   readonly attempts: Attempts
   readonly endpoints: Endpoints
   readonly send: SendBatch
-  /** Makes dead letters of notifications that waited for capacity in vain. */
   readonly shed: Shed
   readonly onError: (what: string, error: unknown) => void
 }
@@ -34,7 +33,7 @@ export interface ChannelWorker {
 
 /** Leases taken in one batch: enough to share commits and limiter calls, few enough to keep tenants' turns fair. */
 const batchMax = 128
-const settled = Promise.resolve()
+const resolved = Promise.resolve()
 
 export function createChannelWorker(options: ChannelWorkerOptions): ChannelWorker {
   const { route, automaticRedrive, queue, clock, attempts, endpoints, send, shed, onError } = options
@@ -49,7 +48,7 @@ export function createChannelWorker(options: ChannelWorkerOptions): ChannelWorke
 
   attempts.onFinished(({ state, wasTooLate, notification }) => {
     if (wasTooLate) queue.giveBack([notification])
-    // Another released attempt may have met a store that is away: then its batch says when to look again.
+    // Another attempt may be released because the store is away: its batch says when to look again.
     if (state === 'settled' || wasTooLate) pumpSoon()
   })
   endpoints.onRoom((notifications) => {
@@ -95,7 +94,7 @@ export function createChannelWorker(options: ChannelWorkerOptions): ChannelWorke
     } catch (error) {
       sendWindow.end(batch.length, 0)
       onError('dispatch', error)
-      clock.at(clock.now() + settleAgainMs, pump)
+      clock.at(clock.now() + storeRetryMs, pump)
     }
   }
 
@@ -103,7 +102,7 @@ export function createChannelWorker(options: ChannelWorkerOptions): ChannelWorke
   function pumpSoon(): void {
     if (willPump) return
     willPump = true
-    void settled.then(pump)
+    void resolved.then(pump)
   }
 
   function arm(now: number): void {

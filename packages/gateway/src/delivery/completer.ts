@@ -34,24 +34,25 @@ export interface Completer {
 }
 
 /** Retry delay after the store refused a commit, ms. */
-export const settleAgainMs = 200
+export const storeRetryMs = 200
 /** Moves in one commit, at most: few enough that writing them again without an obsolete one is cheap. */
 const groupMax = 256
-const settled = Promise.resolve()
+const resolved = Promise.resolve()
 
-interface Settling {
+/** A result that is not on record yet. */
+interface PendingResult {
   readonly move: Move
   readonly listener: SettledListener | undefined
 }
 
 export function createCompleter(options: CompleterOptions): Completer {
   const { ledger, scheduler, clock, inFlight, onError } = options
-  let gathered: Settling[] = []
+  let gathered: PendingResult[] = []
 
   function add(move: Move, listener?: SettledListener): void {
     inFlight.begin()
     // Answers that are here already come before this flush: promise callbacks keep their order.
-    if (gathered.length === 0) void settled.then(flush)
+    if (gathered.length === 0) void resolved.then(flush)
     gathered.push({ move, listener })
     if (gathered.length === groupMax) flush()
   }
@@ -64,7 +65,7 @@ export function createCompleter(options: CompleterOptions): Completer {
   }
 
   /** Commits a batch and never rejects. A move that cannot be written at all is reported, and its lease is freed. */
-  async function write(group: readonly Settling[]): Promise<void> {
+  async function write(group: readonly PendingResult[]): Promise<void> {
     let left = group
     while (left.length > 0) {
       try {
@@ -72,7 +73,7 @@ export function createCompleter(options: CompleterOptions): Completer {
       } catch (error) {
         const isBusy = (error as SluiceError).code === 'STORE_UNAVAILABLE'
         onError('settle', error)
-        if (isBusy) await new Promise<void>((resolve) => clock.at(clock.now() + settleAgainMs, resolve))
+        if (isBusy) await new Promise<void>((resolve) => clock.at(clock.now() + storeRetryMs, resolve))
         else if (left.length === 1) return end(left[0]!, false)
         else return void (await Promise.all(left.map((one) => write([one]))))
       }
@@ -80,30 +81,30 @@ export function createCompleter(options: CompleterOptions): Completer {
   }
 
   /** Commits the batch; resolves to the moves that are still to be written. */
-  async function commit(group: readonly Settling[]): Promise<readonly Settling[]> {
-    const result = await ledger.commit({ moves: group.map(({ move }) => move) })
-    if (result.applied) {
-      for (const settling of group) follow(settling)
+  async function commit(group: readonly PendingResult[]): Promise<readonly PendingResult[]> {
+    const committed = await ledger.commit({ moves: group.map(({ move }) => move) })
+    if (committed.applied) {
+      for (const result of group) follow(result)
       return []
     }
-    const isStale = staleIn(group, result)
-    const left: Settling[] = []
-    for (const settling of group) {
-      if (!isStale(settling)) {
-        left.push(settling)
+    const isStale = staleIn(group, committed)
+    const left: PendingResult[] = []
+    for (const result of group) {
+      if (!isStale(result)) {
+        left.push(result)
         continue
       }
       // The record was changed by another path meanwhile; the record is right.
-      ledger.release(settling.move.before)
-      void scheduler.recover(settling.move.before)
-      end(settling, false)
+      ledger.release(result.move.before)
+      void scheduler.recover(result.move.before)
+      end(result, false)
     }
     return left
   }
 
   /** Schedules or releases a notification after its result is on record. */
-  function follow(settling: Settling): void {
-    const { before, after } = settling.move
+  function follow(result: PendingResult): void {
+    const { before, after } = result.move
     if (after.status === 'delivered') {
       // A delivered notification waits for nothing and releases nothing.
     } else if (after.status === 'queued') {
@@ -114,13 +115,13 @@ export function createCompleter(options: CompleterOptions): Completer {
       options
         .releaseHolds(before, after.status)
         .catch((error) => onError('give back', error))
-        .finally(() => end(settling, true))
+        .finally(() => end(result, true))
       return
     }
-    end(settling, true)
+    end(result, true)
   }
 
-  function end({ listener }: Settling, isWritten: boolean): void {
+  function end({ listener }: PendingResult, isWritten: boolean): void {
     listener?.settled(isWritten)
     inFlight.end()
   }
@@ -133,10 +134,10 @@ export function createCompleter(options: CompleterOptions): Completer {
 
 /** Selects the moves that the store named as conflicts; all of them where it named none. */
 function staleIn(
-  group: readonly Settling[],
+  group: readonly PendingResult[],
   { conflicts }: Extract<CommitResult, { applied: false }>,
-): (settling: Settling) => boolean {
+): (result: PendingResult) => boolean {
   const named = new Set(conflicts.flatMap(({ kind, key }) => (kind === 'notification' ? [key] : [])))
-  const isNamed = ({ move }: Settling): boolean => named.has(move.before.id)
+  const isNamed = ({ move }: PendingResult): boolean => named.has(move.before.id)
   return group.some(isNamed) ? isNamed : () => true
 }

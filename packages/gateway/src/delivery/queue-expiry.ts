@@ -24,7 +24,7 @@ export type Shed = (
 export interface QueueExpiry {
   /** Must be called when the queue is not empty, and when an account went out or came back. */
   watch(now: number): void
-  /** For good: calls that end later may still take accounts out. */
+  /** Ends it for good: calls that end after the stop may still take accounts out, and watch it again. */
   stop(): void
 }
 
