@@ -24,7 +24,7 @@ import type { InFlightCounter } from './in-flight-counter.ts'
 import type { InFlightSend, InFlightSends } from './in-flight-sends.ts'
 import { countAnew, countSuspect } from './late-count.ts'
 import { type Composer, compose } from './message.ts'
-import { settle } from './outcome.ts'
+import { moveAfterCall } from './outcome.ts'
 import type { Lease } from './pools/lease.ts'
 import type { Route } from './pools/route.ts'
 import type { Retries } from './retry.ts'
@@ -247,7 +247,8 @@ export class Attempt implements SettledListener, InFlightSend {
       const tookMs = now - this.firedAt
       lease.judge(now, result, tookMs)
       this.place?.end(now, result, tookMs)
-      const move = settle(this, result, retries.retryOf(route, notification, result, lease, now), now)
+      const retry = retries.retryOf(route, notification, result, lease, now)
+      const move = moveAfterCall(this, result, retry, now)
       this.move = move
       const counting = this.#counting
       if (counting === undefined) this.#settle(move)

@@ -20,10 +20,10 @@ export interface SentCall {
 }
 
 /**
- * Computes the next state.
+ * Computes the move of a notification after its call.
  * @param retry the retry plan for a call that neither delivered nor was refused for good
  */
-export function settle(call: SentCall, result: SendResult, retry: Retry, now: number): Move {
+export function moveAfterCall(call: SentCall, result: SendResult, retry: Retry, now: number): Move {
   const { notification, firedAt } = call
   switch (result.outcome) {
     case 'delivered': {
