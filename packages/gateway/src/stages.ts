@@ -249,7 +249,7 @@ export interface RecipientLimiter {
   /** Counts the notification as sent at the moment of handing over, or reserves anew at `at`, or says what to suppress. */
   fire(reservationRequests: readonly ReservationRequest[]): Promise<readonly Omit<Firing, 'freed'>[]>
   /** Counts a notification that was fired before as sent now, or at `at` where that is later: it leaves only then. */
-  left(request: Limited & { readonly at?: number }): Promise<void>
+  countAsSent(request: Limited & { readonly at?: number }): Promise<void>
   /** Counts a refused notification where limits count refusals; false where none does. */
   countRefusal(request: Limited): Promise<boolean>
   /** Undoes `countRefusal`, because the refusal was not written. */

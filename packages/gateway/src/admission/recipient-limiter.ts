@@ -214,7 +214,7 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
         fireAll,
         fireTogether,
       ),
-    left: ({ notification, recipient, at = 0 }) =>
+    countAsSent: ({ notification, recipient, at = 0 }) =>
       underRulesInForce(async () => {
         const requests = policy
           .rulesFor(notification, recipient)

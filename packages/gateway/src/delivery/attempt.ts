@@ -34,7 +34,7 @@ import { retryAfterOnLine } from './retry-policy.ts'
 export interface AttemptContext {
   readonly route: Route
   readonly ledger: Pick<Ledger, 'live' | 'mark'>
-  readonly limiter: Pick<RecipientLimiter, 'left' | 'cancel'>
+  readonly limiter: Pick<RecipientLimiter, 'countAsSent' | 'cancel'>
   readonly composer: Composer
   readonly clock: Clock
   /** Gives the deadline of a call that begins now. */

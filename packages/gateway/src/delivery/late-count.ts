@@ -8,7 +8,7 @@ import type { Clock } from '../ports.ts'
 import type { RecipientLimiter } from '../stages.ts'
 
 interface LateCountOptions {
-  readonly limiter: Pick<RecipientLimiter, 'left' | 'cancel'>
+  readonly limiter: Pick<RecipientLimiter, 'countAsSent' | 'cancel'>
   readonly clock: Clock
   readonly onError: (what: string, error: unknown) => void
 }
@@ -33,7 +33,7 @@ const againMsMax = 2_000
 async function untilCounted({ limiter, clock, onError }: LateCountOptions, call: LateCall): Promise<void> {
   for (let waitMs = againMsMin; ; waitMs = Math.min(2 * waitMs, againMsMax)) {
     try {
-      await limiter.left(call)
+      await limiter.countAsSent(call)
       return
     } catch (error) {
       onError('count what has left', error)

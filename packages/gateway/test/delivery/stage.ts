@@ -153,7 +153,7 @@ export async function createStage(t: TestContext, options: StageOptions = {}): P
         return { fired: true, at: now }
       })
     },
-    async left({ notification: { id }, at = 0 }: Parameters<RecipientLimiter['left']>[0]) {
+    async countAsSent({ notification: { id }, at = 0 }: Parameters<RecipientLimiter['countAsSent']>[0]) {
       await options.whileCounting?.()
       counted.set(id, Math.max(clock.now(), at) - start)
     },
