@@ -102,8 +102,8 @@ export class Attempt implements SettledListener, InFlightSend {
   }
 
   /** Leaves the account that has just failed it for another one; returns until when it waits for that. */
-  suit(): EndpointWait | undefined {
-    return this.#context.retries.suit(this.#context.route, this, this.#context.clock.now())
+  exchangeLease(): EndpointWait | undefined {
+    return this.#context.retries.exchangeLease(this.#context.route, this, this.#context.clock.now())
   }
 
   /** Records that it has the right to send: from now on the notification is neither cancelled nor expired. */

@@ -22,7 +22,7 @@ export type Retry =
   | { readonly kind: 'no_budget' }
 
 /** An attempt that has a lease and makes no call yet. */
-interface SuitedAttempt {
+interface LeasedAttempt {
   readonly notification: Notification
   lease: Lease
 }
@@ -35,7 +35,7 @@ export interface Retries {
    * Returns until when it waits where that one has no place yet: it may have one in a moment, and an account that several
    * processes call has tokens only a moment after they were wanted.
    */
-  suit(route: Route, attempt: SuitedAttempt, now: number): EndpointWait | undefined
+  exchangeLease(route: Route, attempt: LeasedAttempt, now: number): EndpointWait | undefined
   /** Counts a call that is about to be made: a first one for the budget; a retry takes no account's turn. */
   called(notification: Notification, lease: Lease, now: number): void
   /** Forgets the notification: it is not retried after all. */
@@ -77,8 +77,8 @@ export function createRetries({ random }: { readonly random: Pick<Random, 'next'
       const { id, attempts } = notification
       const { retry, budget, provider } = lease.pool
       const { outcome } = result
-      const isRecipients = isRecipientFault(result)
-      if (outcome === 'rate_limited' && isRecipients) {
+      const isRecipientsFault = isRecipientFault(result)
+      if (outcome === 'rate_limited' && isRecipientsFault) {
         if (now - triedSince(notification, now) >= retry.outage.forMs) return never
         return { kind: 'later', at: now + parseRetryAfter(result.retryAfter, now, defaultBlockMs).ms }
       }
@@ -89,7 +89,7 @@ export function createRetries({ random }: { readonly random: Pick<Random, 'next'
       const { attemptsMax = Number.POSITIVE_INFINITY } = patience ?? retry
       const isLate = patience !== undefined && now - triedSince(notification, now) >= patience.forMs
       if (isLate || attempts + 1 >= attemptsMax) return never
-      if (!isRecipients && !budget.take(now)) return { kind: 'no_budget' }
+      if (!isRecipientsFault && !budget.take(now)) return { kind: 'no_budget' }
       const account = lease.account.id
       const isElsewhere = mayCarryElsewhere(result) && route.hasOther(lease, now)
       const retryAfterMs = outcome === 'failed' ? parseRetryAfter(result.retryAfter, now, 0).ms : 0
@@ -106,7 +106,7 @@ export function createRetries({ random }: { readonly random: Pick<Random, 'next'
       return { kind: 'later', at }
     },
 
-    suit(route, attempt, now) {
+    exchangeLease(route, attempt, now) {
       const { notification, lease } = attempt
       const failed = failedBy.get(notification.id)
       if (failed?.account !== lease.account.id) return undefined

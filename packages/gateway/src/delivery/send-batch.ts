@@ -175,7 +175,7 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
   }
 
   /** Releases the attempts that are not sent, and brings their notifications on their way. */
-  function follow({ ended, waiting, left }: CheckedBatch): void {
+  function follow({ ended, waiting, noRoom }: CheckedBatch): void {
     for (const { attempt, move } of ended) {
       attempt.release()
       completer.add(move)
@@ -185,9 +185,9 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
       if (wait.at === undefined) endpoints.park(wait, attempt.notification)
       else scheduler.postpone(attempt.notification, wait.at)
     }
-    if (left.length === 0) return
-    for (const attempt of left) attempt.release()
-    queue.giveBack(left.map(({ notification }) => notification))
+    if (noRoom.length === 0) return
+    for (const attempt of noRoom) attempt.release()
+    queue.giveBack(noRoom.map(({ notification }) => notification))
   }
 
   /** Tests if the token has ended, the account went out, a hold came, or it has expired. */

@@ -33,7 +33,7 @@ export interface CheckedBatch {
   /** Attempts that wait in memory for another account, or their endpoint: for a while, or until a call to it ends. */
   readonly waiting: { readonly attempt: Attempt; readonly wait: EndpointWait }[]
   /** Attempts for which this batch has no room. */
-  readonly left: Attempt[]
+  readonly noRoom: Attempt[]
   /** Attempts that hold a reservation and will not leave now, but may have been sent by another gateway. */
   readonly unused: Attempt[]
 }
@@ -109,7 +109,7 @@ export function createSendChecks(options: SendChecksOptions) {
   }
 
   return async (attempts: readonly Attempt[]): Promise<CheckedBatch> => {
-    const batch: CheckedBatch = { ready: [], ended: [], waiting: [], left: [], unused: [] }
+    const batch: CheckedBatch = { ready: [], ended: [], waiting: [], noRoom: [], unused: [] }
     const sizes = new BatchSize()
     const presence = connected(attempts)
     const present = presence instanceof Promise ? await presence : presence
@@ -135,7 +135,7 @@ export function createSendChecks(options: SendChecksOptions) {
         continue
       }
       if (sizes.isFull) {
-        batch.left.push(attempt)
+        batch.noRoom.push(attempt)
         continue
       }
       const found = contents.of(notification)
@@ -145,7 +145,7 @@ export function createSendChecks(options: SendChecksOptions) {
         continue
       }
       attempt.payload = payload
-      const wait = attempt.suit() ?? enterEndpoint(attempt)
+      const wait = attempt.exchangeLease() ?? enterEndpoint(attempt)
       if (wait === undefined) {
         sizes.add(notification)
         batch.ready.push(attempt)

@@ -79,7 +79,7 @@ test('a failed account is remembered for one retry, and forgotten with its notif
   const fail = () => retries.retryOf(route, notification(0), broken, account('a'), start)
   const carrier = (id: string, isCalled = true) => {
     const attempt = { notification: notification(1), lease: account(id) }
-    assert.equal(retries.suit(route, attempt, start), undefined)
+    assert.equal(retries.exchangeLease(route, attempt, start), undefined)
     if (isCalled) retries.called(attempt.notification, attempt.lease, start)
     return attempt.lease.account.id
   }
