@@ -15,7 +15,7 @@ import { createRecordedBacklog } from '../ledger/recorded-backlog.ts'
 import { createFullTenants, type FullTenants } from '../observability/full-tenants.ts'
 import type { Store } from '../ports.ts'
 import type { Contents, Ledger } from '../stages.ts'
-import { createSqliteStore, type DamagedRow, refuseFolder } from '../store/sqlite/sqlite.ts'
+import { createSqliteStore, type DamagedRow, refuseFolder, type SqliteStore } from '../store/sqlite/sqlite.ts'
 import { version } from '../version.ts'
 import { createLogWriter, isLogged } from './delivery-log.ts'
 import type { ServedLimits } from './fleet-parts.ts'
@@ -69,38 +69,16 @@ export async function openStorage(
   let holds: KeptHolds | undefined
   let ledger: Ledger | undefined
   let damagedRows = 0
-  const { acceptLoss = false } = parts
-  let openLimits: Parameters<typeof serveLimits>[1] | undefined = parts.openLimitServer
-  const own = fleet?.store ?? parts.store ?? (await openStore())
+  const given = fleet?.store ?? parts.store
+  const { store: own, file } = given === undefined ? await openStore(context, onDamagedRow) : { store: given }
+  const { state } = config
+  const openLimits: Parameters<typeof serveLimits>[1] | undefined =
+    file === undefined || state.kind === 'memory'
+      ? parts.openLimitServer
+      : (registrations) => openKeptRedis(stateOfFile(state, file), context, registrations)
   const served = openLimits && (await serveLimits(own, openLimits, context))
   const store = served?.store ?? own
   const limits: ServedLimits | undefined = fleet?.state ?? served?.limits
-  async function openStore(): Promise<Store> {
-    const { path, postgres: address } = config.store
-    if (address === undefined) {
-      const file = createSqliteStore({ path, clock, acceptLoss, onDamagedRow, isLogged: isLogged(config) })
-      const { state } = config
-      if (state.kind !== 'memory')
-        openLimits = (registrations) => openKeptRedis(stateOfFile(state, file), context, registrations)
-      return file
-    }
-    // The driver is loaded only where it is used: it would cost every start 30 ms.
-    const { openPostgresStore } = await import('../store/postgres/postgres.ts')
-    // The state of the limits is in memory: two processes would each count their own half.
-    const onNotDurable = (detail: string): void => log.warn({ event: 'store.not_durable', detail })
-    return openPostgresStore({
-      address,
-      clock,
-      version,
-      alone: true,
-      isLogged: isLogged(config),
-      onNotDurable,
-      onFenced() {
-        log.error({ event: 'gateway.declared_dead' })
-        parts.onDeclaredDead?.()
-      },
-    })
-  }
   /** A damaged row found before the ledger exists is reported again at the next start. */
   function onDamagedRow({ what, move }: DamagedRow): void {
     damagedRows += 1
@@ -179,4 +157,33 @@ export async function openStorage(
       await store.close(isSettled)
     },
   }
+}
+
+/** Opens the store of a gateway that has its record for itself: a file, or PostgreSQL. */
+async function openStore(
+  { config, parts, clock, log }: RuntimeContext,
+  onDamagedRow: (row: DamagedRow) => void,
+): Promise<{ readonly store: Store; readonly file?: SqliteStore }> {
+  const { path, postgres: address } = config.store
+  if (address === undefined) {
+    const { acceptLoss = false } = parts
+    const file = createSqliteStore({ path, clock, acceptLoss, onDamagedRow, isLogged: isLogged(config) })
+    return { store: file, file }
+  }
+  // The driver is loaded only where it is used: it would cost every start 30 ms.
+  const { openPostgresStore } = await import('../store/postgres/postgres.ts')
+  const store = await openPostgresStore({
+    address,
+    clock,
+    version,
+    // The state of the limits is in memory: two processes would each count their own half.
+    alone: true,
+    isLogged: isLogged(config),
+    onNotDurable: (detail) => log.warn({ event: 'store.not_durable', detail }),
+    onFenced() {
+      log.error({ event: 'gateway.declared_dead' })
+      parts.onDeclaredDead?.()
+    },
+  })
+  return { store }
 }
