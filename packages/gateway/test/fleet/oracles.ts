@@ -48,8 +48,8 @@ const bounded: ReadonlyMap<string, number> = new Map([
   ['@sluice/limits stores/expiry.ts buckets', 1],
   ['@sluice/limits stores/subject.ts this.ids', subjectsMax],
   ['adapters/state/subject-cache.ts subjects', 1],
-  ['adapters/state/memory.ts claims', subjectsMax],
-  ['adapters/state/memory.ts of.claims', subjectsMax],
+  ['adapters/state/memory.ts fingerprints', subjectsMax],
+  ['adapters/state/memory.ts subject.fingerprints', subjectsMax],
   ['adapters/state/packed-subjects.ts texts', 1],
   // The contents that were used last, 32 MiB of them.
   ['ledger/contents.ts kept', 1],

@@ -186,8 +186,8 @@ const ofOne: readonly Sabotage[] = [
   {
     name: 'packed-without-what-counts',
     file: 'adapters/state/memory.ts',
-    from: 'packed.put(key, entriesOf(store.sync, key), subject.claims)',
-    to: 'packed.put(key, [], subject.claims)',
+    from: 'packed.put(key, entriesOf(store.sync, key), subject.fingerprints)',
+    to: 'packed.put(key, [], subject.fingerprints)',
   },
   {
     name: 'pushed-out-while-it-is-asked',

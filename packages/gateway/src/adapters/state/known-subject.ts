@@ -8,34 +8,34 @@ import type { BookedInstants } from './booked-instants.ts'
 // Fingerprints of one recipient: the first notification with a fingerprint holds it for the window of deduplication.
 
 /** The id that holds each fingerprint, and since when. */
-export type Claims = Map<string, { readonly id: string; readonly at: number }>
+export type FingerprintHolders = Map<string, { readonly id: string; readonly at: number }>
 
 /** Above so many fingerprints those beyond their window are dropped. */
-const claimsTidyAt = 64
+const holdersTidyAt = 64
 
 /** Holds a fingerprint; false where another id holds it. */
-export function claim(
-  claims: Claims,
+export function holdFingerprint(
+  holders: FingerprintHolders,
   { fingerprint, id, windowMs, dry, inPlaceOf }: Omit<FingerprintHold, 'subject'>,
   now: number,
 ): boolean {
-  const first = claims.get(fingerprint)
+  const first = holders.get(fingerprint)
   const isFree = first === undefined || first.id === id || first.id === inPlaceOf
   if (!isFree && now < first.at + windowMs) return false
   if (dry === true) return true
-  if (claims.size >= claimsTidyAt) {
-    for (const [key, held] of claims) if (held.at + windowMs <= now) claims.delete(key)
+  if (holders.size >= holdersTidyAt) {
+    for (const [key, held] of holders) if (held.at + windowMs <= now) holders.delete(key)
   }
-  claims.set(fingerprint, { id, at: now })
+  holders.set(fingerprint, { id, at: now })
   return true
 }
 
 // ---- the subject
 
-export interface Known {
+export interface KnownSubject {
   /** The number of `renew` calls before it was filled: a lower one than now's makes it outdated. */
   generation: number
-  claims: Claims | undefined
+  fingerprints: FingerprintHolders | undefined
   /** Reservations that lay in the future when they were made. */
   booked: BookedInstants | undefined
   /** Ids that wait without a reservation: as many as there are on record of the subject. */
@@ -47,7 +47,7 @@ export interface Known {
 }
 
 /** True where nobody waits in the subject: its entries and fingerprints are all there is to know. */
-export const canBePacked = ({ booked, waitlist, before, generation }: Known, ofNow: number): boolean =>
+export const canBePacked = ({ booked, waitlist, before, generation }: KnownSubject, ofNow: number): boolean =>
   booked === undefined && waitlist === undefined && before === undefined && generation === ofNow
 
 // ---- entries that are read again

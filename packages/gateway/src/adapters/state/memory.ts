@@ -9,7 +9,7 @@ import type { Clock, LimitRequest, LimitState, Reservation, SlotRelease, Subject
 import { createAdvance, limitedOf } from './advance.ts'
 import { BookedInstants } from './booked-instants.ts'
 import { createFire } from './fire.ts'
-import { canBePacked, claim, type Known, newestEntries } from './known-subject.ts'
+import { canBePacked, holdFingerprint, type KnownSubject, newestEntries } from './known-subject.ts'
 import { createNewcomerFloors } from './newcomer-floors.ts'
 import { createPackedSubjects } from './packed-subjects.ts'
 import { Pauses } from './pauses.ts'
@@ -73,14 +73,14 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   const store = memoryStore({ now: () => clock.now(), retentionMs })
   const limits = createLimits({ store, marginMs: options.marginMs }).sync
   let packed = createPackedSubjects(packedMax)
-  const subjects = new SubjectCache<Known>(subjectsMax, mayForget, forget)
+  const subjects = new SubjectCache<KnownSubject>(subjectsMax, mayForget, forget)
   const loading = new Map<string, Loading>()
   const pauses = new Pauses()
   let generation = 0
   const floors = createNewcomerFloors(limits, clock)
 
   /** @param soonFor - an id for which a part of the subject will do, where it is of those that were read first */
-  function known(key: string, soonFor?: string): Known | undefined {
+  function known(key: string, soonFor?: string): KnownSubject | undefined {
     const found = subjects.get(key)
     if (found === undefined || found.generation !== generation) return undefined
     if (found.before !== undefined && !(soonFor !== undefined && soonFor < found.before)) return undefined
@@ -88,7 +88,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     return found
   }
 
-  function remember(subject: Subject, { fingerprints, ...facts }: RecoveredSubject): void {
+  function remember(subject: Subject, facts: RecoveredSubject): void {
     const { key } = subject
     subjects.makeRoom()
     const before = subjects.get(key)
@@ -99,11 +99,11 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     const now = clock.now()
     const ahead = entries.filter(({ fired, at }) => !fired && at > now)
     const booked = ahead.length === 0 ? undefined : new BookedInstants(ahead.map(({ id, at }) => [id, at]))
-    let claims = before?.claims
-    if (fingerprints.length > 0) claims ??= new Map()
-    for (const { fingerprint, id, at } of fingerprints) claims!.set(fingerprint, { id, at })
+    let fingerprints = before?.fingerprints
+    if (facts.fingerprints.length > 0) fingerprints ??= new Map()
+    for (const { fingerprint, id, at } of facts.fingerprints) fingerprints!.set(fingerprint, { id, at })
     const waitlist = facts.waitlist.length === 0 ? undefined : new Set(facts.waitlist)
-    subjects.set(key, { generation, claims, booked, waitlist, touched: true, before: facts.before })
+    subjects.set(key, { generation, fingerprints, booked, waitlist, touched: true, before: facts.before })
     // A pass that began with the first who wait alone holds newcomers behind the others, too.
     if (before?.before !== undefined) for (const { at } of ahead) floors.raise(key, at)
     const isAwaited = booked !== undefined || waitlist !== undefined
@@ -166,7 +166,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     entriesOf(store.sync, key).some((entry) => entry.id === id && entry.fired)
 
   /** False where a notification was fired a moment ago: its call is not known to the record, which would say that it waits. */
-  function mayForget(key: string, subject: Known): boolean {
+  function mayForget(key: string, subject: KnownSubject): boolean {
     const since = clock.now() - handedOverMs
     return (
       canBePacked(subject, generation) ||
@@ -174,8 +174,8 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     )
   }
 
-  function forget(key: string, subject: Known): void {
-    if (canBePacked(subject, generation)) packed.put(key, entriesOf(store.sync, key), subject.claims)
+  function forget(key: string, subject: KnownSubject): void {
+    if (canBePacked(subject, generation)) packed.put(key, entriesOf(store.sync, key), subject.fingerprints)
     limits.forget(key)
   }
 
@@ -314,10 +314,10 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
       return [...paused.values()]
     },
     async enlist(requests) {
-      await each(requests, ({ subject, id }) => {
-        const of = known(subject.key)!
-        of.waitlist ??= new Set()
-        of.waitlist.add(id)
+      await each(requests, ({ subject: { key }, id }) => {
+        const subject = known(key)!
+        subject.waitlist ??= new Set()
+        subject.waitlist.add(id)
       })
     },
     async delist(requests) {
@@ -342,20 +342,20 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
       const advanceLast = (one: LimitRequest) => (one === last ? advance(requests, isNewcomer) : undefined)
       return (await each(limited, advanceLast, { isSoonEnough: true })).at(-1)
     },
-    holdFingerprints: (claims) =>
-      each(claims, (request) => {
-        const of = known(request.subject.key)!
-        of.claims ??= new Map()
-        return claim(of.claims, request, clock.now())
+    holdFingerprints: (requests) =>
+      each(requests, (request) => {
+        const subject = known(request.subject.key)!
+        subject.fingerprints ??= new Map()
+        return holdFingerprint(subject.fingerprints, request, clock.now())
       }),
     async fingerprintHolder({ subject, fingerprint }) {
-      const [held] = await each([{ subject }], () => known(subject.key)!.claims?.get(fingerprint) ?? null)
-      return held ? { id: held.id, since: held.at } : undefined
+      const [held] = await each([{ subject }], () => known(subject.key)!.fingerprints?.get(fingerprint))
+      return held && { id: held.id, since: held.at }
     },
-    async releaseFingerprints(claims) {
-      await each(claims, ({ subject, fingerprint, id }) => {
-        const of = known(subject.key)!
-        if (of.claims?.get(fingerprint)?.id === id) of.claims.delete(fingerprint)
+    async releaseFingerprints(requests) {
+      await each(requests, ({ subject, fingerprint, id }) => {
+        const { fingerprints } = known(subject.key)!
+        if (fingerprints?.get(fingerprint)?.id === id) fingerprints.delete(fingerprint)
       })
     },
     renew() {

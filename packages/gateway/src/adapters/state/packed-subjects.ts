@@ -5,20 +5,19 @@
  * 150 with it).
  */
 import type { RestoredEntry } from '@sluice/limits'
+import type { FingerprintHolders } from './known-subject.ts'
 import { MapWalk } from './map-walk.ts'
 import type { RecoveredSubject } from './recovered-subject.ts'
 
 export interface PackedSubjects {
   /** Keeps the state of a subject, unless it holds more than instants that count. */
-  put(key: string, entries: readonly RestoredEntry[], claims: Claims): void
+  put(key: string, entries: readonly RestoredEntry[], fingerprints: FingerprintHolders | undefined): void
   /** Answers the state of a subject and forgets it. */
   take(key: string): RecoveredSubject | undefined
   has(key: string): boolean
   readonly size: number
 }
 
-/** The ids that hold a fingerprint, by fingerprint. */
-type Claims = ReadonlyMap<string, { readonly id: string; readonly at: number }> | undefined
 /** Entries that count in the same streams: the streams, then an id and an instant by turns. */
 type Group = readonly [streams: readonly string[], ...idsAndInstants: readonly (string | number)[]]
 type Packed = readonly [groups: readonly Group[], fingerprints: readonly (string | number)[]]
@@ -46,7 +45,7 @@ export function createPackedSubjects(charactersMax: number): PackedSubjects {
     get size() {
       return texts.size
     },
-    put(key, entries, claims = new Map()) {
+    put(key, entries, fingerprints = new Map()) {
       const groups = new Map<string, [readonly string[], ...(string | number)[]]>()
       for (const { id, at, fired, streams, weight = 1 } of entries) {
         // The record knows everything of a reservation, and who moves up is decided from the record.
@@ -58,7 +57,7 @@ export function createPackedSubjects(charactersMax: number): PackedSubjects {
       }
       const packed: Packed = [
         [...groups.values()],
-        [...claims].flatMap(([fingerprint, { id, at }]) => [fingerprint, id, at]),
+        [...fingerprints].flatMap(([fingerprint, { id, at }]) => [fingerprint, id, at]),
       ]
       const text = JSON.stringify(packed)
       texts.set(key, text)
