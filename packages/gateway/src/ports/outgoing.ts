@@ -94,7 +94,7 @@ interface LeftQuery {
   readonly limit: number
 }
 
-/** Notifications on record that are left to the broker: no process holds them, and no claim finds them. */
+/** Notifications on record that are left to the broker: no process holds them, and `claimDue` passes them over. */
 export interface LeftToBroker {
   /**
    * Leaves notifications that this process holds to the broker. What it does not hold any more in this version stays as

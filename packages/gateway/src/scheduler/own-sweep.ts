@@ -1,10 +1,9 @@
 /**
  * Finds notifications that this process holds on record and not in memory, because the answer to a claim, a takeover or a
  * commit was lost, and takes them back from itself. A name counts as lost when two looks have missed it: between the
- * record and memory it may be on its way for a moment. It also ends rights to send that were given and not used, as where
+ * record and memory it may be on its way for a moment. It also ends rights to send that were given and not used, because
  * the limits did not answer or the account went out: the notification may wait for long, and the others take it for one
- * that is being sent. Runs only where several processes share the record; elsewhere no
- * answer is lost.
+ * that is being sent. Runs only where several processes share the record; elsewhere no answer is lost.
  */
 import type { Notification } from '../model.ts'
 import type { Clock, HeldName, Store, TakenOver } from '../ports.ts'

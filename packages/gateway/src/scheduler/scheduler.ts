@@ -207,7 +207,7 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
       else if (status === 'queued' && dueAt <= now && queue.size() < heldMax && hasRoom(tenant)) {
         ledger.hold(notification)
         ready.push(notification)
-        // Behind the claims it is on record as free: others claim it too, and its right to send is no update in place.
+        // Due later than the poller has read, it is free on record: other processes may claim it as well, so it is read again.
         if (dueAt > store.claimedUntil()) duePoller.note(dueAt)
       } else if (dueAt > store.claimedUntil()) duePoller.note(dueAt)
       else if (hasRoom(tenant)) keep(notification)

@@ -1,6 +1,7 @@
+/** The limiter's state of one subject as it is read from the record, from which a lost subject is filled. Types alone. */
 import type { RestoredEntry } from '@sluice/limits'
 
-/** The limiter's state of one subject, as the record has it. */
+/** The facts of one subject on record. */
 export interface RecoveredSubject {
   readonly entries: readonly RestoredEntry[]
   /** Fingerprints of what was accepted, with their instants. */

@@ -1,6 +1,6 @@
 /**
- * Finds notifications that are left to the broker and of which it has no message any more, and frees them: the claims of
- * the record bring them again, within 30 s. A broker cannot be asked which messages it has, so three signs count: the
+ * Finds notifications that are left to the broker and of which it has no message any more, and frees them: the due poller
+ * finds them again, within 30 s. A broker cannot be asked which messages it has, so three signs count: the
  * queue was missing, three looks found it empty or got no answer, or messages that were published long after have come out
  * of it. A notification that is freed in error is published twice, and its second message finds nothing.
  */
@@ -17,7 +17,7 @@ export interface RepairOptions {
   /** Messages of a tenant that wait in this process. */
   readonly waiting: (tenant: string) => number
   readonly prefetchOf: (tenant: string) => number
-  /** Notifications were freed: the claims are to look soon. */
+  /** Notifications were freed: the due poller is to read soon. */
   readonly onFreed: () => void
   readonly onError: (what: string, error: unknown) => void
   /** Time between two looks. @defaultValue 5_000 ms */
@@ -44,7 +44,7 @@ const overtakingMs = 10_000
 /** Between two times that notifications of a tenant are freed, ms: doubled each time, while some are left to the broker. */
 const pauseMinMs = 15_000
 const pauseMaxMs = 600_000
-/** The broker counts as away behind this time; then the record's own claims deliver, ms. */
+/** The broker counts as away after this time, ms: then the due poller brings what is due, without the broker. */
 const awayMs = 2_000
 /** The queue of a tenant that was not used for this time is not listened to any more, ms. */
 const idleMs = 600_000
@@ -157,7 +157,7 @@ export class Repair {
     this.#lookAt(countsAt > now ? Math.min(countsAt, now + everyMs) : clock.now() + everyMs)
   }
 
-  /** The broker is away: the record's own claims deliver. */
+  /** Frees everything while the broker is away: the due poller brings it. */
   async #freeAll(tenants: readonly string[], now: number): Promise<void> {
     // Where other processes reach the broker, what is freed comes back: not again and again.
     if (now - this.#freedAwayAt < overtakingMs) return

@@ -44,8 +44,8 @@ export interface RedisStateOptions {
 export interface RedisState {
   readonly deadlineMs: number
   /**
-   * Runs a script on `<prefix>{<subject>}<name>`, and on further keys of the subject. Rejects with STATE_UNAVAILABLE; then the script may have run, but
-   * it does not run any more when the deadline has passed.
+   * Runs a script on `<prefix>{<subject>}<name>`, and on further keys of the subject. Rejects with STATE_UNAVAILABLE; then
+   * the script may have run, but it does not run any more when the deadline has passed.
    */
   ask(script: Script, key: StateKey, args: readonly string[], deadlineMs?: number): Promise<Reply>
   /**
