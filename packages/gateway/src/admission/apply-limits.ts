@@ -39,7 +39,7 @@ export interface LimitApplication {
   /** Gives each candidate its verdict. */
   applyLimits(candidates: readonly Candidate[], evaluation: Evaluation): Promise<void>
   /** Returns a new verdict where a scheduled notification may leave earlier, or holds a later instant than on record. */
-  advance(each: Candidate, now: number): Promise<Verdict | undefined>
+  advance(candidate: Candidate, now: number): Promise<Verdict | undefined>
 }
 
 interface CandidateRequest extends ReservationRequest {
@@ -54,8 +54,8 @@ interface Fallback {
 }
 
 /** A candidate with its request to the limiter and the answer, from which its verdict follows. */
-interface Answer {
-  readonly each: Candidate
+interface Answered {
+  readonly candidate: Candidate
   readonly reservationRequest: CandidateRequest
   readonly reservation: Reservation
   readonly fallback?: Fallback
@@ -70,9 +70,9 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
   ): Promise<readonly Reservation[]> {
     if (undo === undefined) return limiter.preview(reservationRequests)
     let answers: readonly Reservation[] | undefined
-    // An id that got no slot here may hold one that was reserved elsewhere: only after an error all are cancelled.
-    const mine = () => reservationRequests.filter((_, index) => answers?.[index]?.held !== false)
-    undo.add(async () => limiter.takeBack(await withoutHeld(mine(), isHeldElsewhere)))
+    // An id that got no slot here may hold one that another process reserved. After an error it is not known who got one.
+    const reservedHere = () => reservationRequests.filter((_, index) => answers?.[index]?.held !== false)
+    undo.add(async () => limiter.takeBack(await withoutHeld(reservedHere(), isHeldElsewhere)))
     answers = await limiter.reserve(reservationRequests)
     return answers
   }
@@ -91,48 +91,50 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
     return request
   }
 
-  /** Sets the verdict; returns a promise only where another call is needed. */
-  function follow(answer: Answer, evaluation: Evaluation): Promise<void> | undefined {
+  /** Sets the verdict that follows from an answer; returns a promise only where another call is needed. */
+  function setVerdict(answer: Answered, evaluation: Evaluation): Promise<void> | undefined {
     const { now, policyVersion, undo } = evaluation
-    const { each, reservationRequest, reservation, fallback } = answer
+    const { candidate, reservationRequest, reservation, fallback } = answer
     const { notification } = reservationRequest
     if (reservation.held) {
-      each.verdict = concluded(each, held(answer, policyVersion), fallback)
+      give(candidate, heldVerdict(answer, policyVersion), fallback)
       return undefined
     }
     const { limit, over } = strongestOf(reservation)
     const follows: Over = reservationRequest.waitOnly === true ? { kind: 'delay' } : over
     switch (follows.kind) {
       case 'drop':
-        each.verdict = suppressed(policyVersion, now, 'over_limit', {
+        candidate.verdict = suppressed(policyVersion, now, 'over_limit', {
           limit,
           rules: ruleReports(reservation),
         })
         return undo === undefined || !policy.countsRefused ? undefined : countRefusal(answer, undo)
       case 'digest':
-        return digestCollector.collect(each, policy.digest(follows.digest)!, evaluation, {
+        return digestCollector.collect(candidate, policy.digest(follows.digest)!, evaluation, {
           limit,
           reservation,
         })
       case 'fallback':
         return fallback === undefined && notification.requestedChannel === undefined
           ? fallBack(answer, { channel: follows.channel, limit }, evaluation)
-          : wait(answer, evaluation)
+          : waitForLimits(answer, evaluation)
       case 'delay':
-        each.verdict = concluded(each, tooLate(answer, evaluation), fallback)
+        give(candidate, tooLateVerdict(answer, evaluation), fallback)
         return undefined
     }
   }
 
   /** A refusal that counts is stored with the time of its suppression in `firedAt`. */
-  async function countRefusal({ each, reservationRequest, fallback }: Answer, undo: UndoList): Promise<void> {
+  async function countRefusal(answer: Answered, undo: UndoList): Promise<void> {
+    const { candidate, reservationRequest, fallback } = answer
     undo.add(() => limiter.forgetRefusal(reservationRequest))
     if (!(await limiter.countRefusal(reservationRequest))) return
-    const verdict = each.verdict!
-    each.verdict = concluded(each, { ...verdict, patch: { firedAt: verdict.dueAt } }, fallback)
+    const verdict = candidate.verdict!
+    give(candidate, { ...verdict, patch: { firedAt: verdict.dueAt } }, fallback)
   }
 
-  function held({ reservationRequest, reservation, fallback }: Answer, policyVersion: string): Verdict {
+  function heldVerdict(answer: Answered, policyVersion: string): Verdict {
+    const { reservationRequest, reservation, fallback } = answer
     return reservedVerdict({
       policyVersion,
       now: clock.now(),
@@ -166,32 +168,34 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
   }
 
   /** Evaluates the candidate under the limits of the fallback channel, once. */
-  async function fallBack({ each, reservation }: Answer, fallback: Fallback, evaluation: Evaluation) {
-    const { notification: asked, recipient } = each
+  async function fallBack(answer: Answered, fallback: Fallback, evaluation: Evaluation): Promise<void> {
+    const { candidate, reservation } = answer
+    const { notification: asked, recipient } = candidate
     const moved: Candidate = {
       notification: { ...asked, channel: fallback.channel, requestedChannel: asked.channel },
       recipient,
     }
-    const refused = ineligibility(each, fallback.channel, evaluation, fallback.limit)
+    const refused = ineligibility(candidate, fallback.channel, evaluation, fallback.limit)
     if (refused !== undefined) {
-      each.verdict = concluded(each, behindRules(reservation, refused), fallback)
+      give(candidate, behindRules(reservation, refused), fallback)
       return
     }
     const reservationRequest = reservationRequestOf(moved, evaluation)
     const [moving] = await ask([reservationRequest], evaluation)
-    await follow({ each: moved, reservationRequest, reservation: moving!, fallback }, evaluation)
-    each.verdict = concluded(each, behindRules(reservation, moved.verdict!), fallback)
+    await setVerdict({ candidate: moved, reservationRequest, reservation: moving!, fallback }, evaluation)
+    give(candidate, behindRules(reservation, moved.verdict!), fallback)
   }
 
   /** Delays a candidate that would fall back a second time: it waits for its limits instead. */
-  async function wait(answer: Answer, evaluation: Evaluation): Promise<void> {
+  async function waitForLimits(answer: Answered, evaluation: Evaluation): Promise<void> {
     const reservationRequest = { ...answer.reservationRequest, waitOnly: true }
     const [reservation] = await ask([reservationRequest], evaluation)
-    await follow({ ...answer, reservationRequest, reservation: reservation! }, evaluation)
+    await setVerdict({ ...answer, reservationRequest, reservation: reservation! }, evaluation)
   }
 
   /** Handles a time out of bounds: beyond its expiry a notification waits for that, beyond maxDelay it is suppressed. */
-  function tooLate({ reservationRequest, reservation }: Answer, { now, policyVersion }: Evaluation): Verdict {
+  function tooLateVerdict(answer: Answered, { now, policyVersion }: Evaluation): Verdict {
+    const { reservationRequest, reservation } = answer
     const { notification, notBefore } = reservationRequest
     const { expiresAt = Number.POSITIVE_INFINITY } = notification
     const rules = ruleReports(reservation)
@@ -223,39 +227,37 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
   return {
     async applyLimits(candidates, evaluation) {
       if (candidates.length === 0) return
-      const reservationRequests = candidates.map((each) => reservationRequestOf(each, evaluation))
+      const reservationRequests = candidates.map((candidate) => reservationRequestOf(candidate, evaluation))
       const reservations = await ask(reservationRequests, evaluation)
-      for (const [index, each] of candidates.entries()) {
-        const more = follow(
-          { each, reservationRequest: reservationRequests[index]!, reservation: reservations[index]! },
+      for (const [index, candidate] of candidates.entries()) {
+        const more = setVerdict(
+          { candidate, reservationRequest: reservationRequests[index]!, reservation: reservations[index]! },
           evaluation,
         )
         if (more !== undefined) await more
       }
     },
-    async advance(each, now) {
+    async advance(candidate, now) {
       const { version } = policy
-      const promisedAt = each.notification.dueAt
-      const reservationRequest = { ...reservationRequestOf(each, { now, waitOnly: true }), promisedAt }
+      const promisedAt = candidate.notification.dueAt
+      const reservationRequest = { ...reservationRequestOf(candidate, { now, waitOnly: true }), promisedAt }
       const reservation = await limiter.advance(reservationRequest)
-      return reservation && held({ each, reservationRequest, reservation }, version)
+      return reservation && heldVerdict({ candidate, reservationRequest, reservation }, version)
     },
   }
 }
 
-/** Adds the fields that every verdict on an undecided or a moved notification has to write. */
-function concluded({ notification }: Candidate, verdict: Verdict, fallback: Fallback | undefined): Verdict {
-  const decides = notification.undecided === true
-  if (!decides && fallback === undefined) return verdict
+/** Gives a verdict, with the fields that every verdict on an undecided or a moved notification has to write. */
+function give(candidate: Candidate, verdict: Verdict, fallback: Fallback | undefined): void {
+  const { channel, requestedChannel, undecided } = candidate.notification
+  if (undecided !== true && fallback === undefined) {
+    candidate.verdict = verdict
+    return
+  }
   const patch = {
-    ...(decides ? { undecided: false } : {}),
-    ...(fallback === undefined
-      ? {}
-      : {
-          channel: fallback.channel,
-          requestedChannel: notification.requestedChannel ?? notification.channel,
-        }),
+    ...(undecided === true ? { undecided: false } : {}),
+    ...(fallback && { channel: fallback.channel, requestedChannel: requestedChannel ?? channel }),
     ...verdict.patch,
   }
-  return { ...verdict, patch }
+  candidate.verdict = { ...verdict, patch }
 }
