@@ -46,7 +46,7 @@ export interface Duplicates {
    * Releases the fingerprints of candidates that are suppressed for another reason: they are no first. One that is on record
    * already keeps it until the end of the try.
    */
-  releaseSuppressed(claimed: readonly Candidate[], evaluation: Evaluation): Promise<void>
+  releaseSuppressed(taken: readonly Candidate[], evaluation: Evaluation): Promise<void>
 }
 
 /** A try to take the fingerprints of several notifications, `own` by their ids. */
@@ -162,15 +162,15 @@ export function createDuplicates({ policy, state, limiter, store, clock }: Dupli
         undo === undefined || state.mayKeepHolds !== true || !first.includes(false)
           ? first
           : await takeAllOrphaned(checked, holds, first)
-      const claimed: Candidate[] = []
+      const taken: Candidate[] = []
       for (const [index, each] of checked.entries()) {
         if (isMine[index] !== true) each.verdict = suppressed(policyVersion, now, 'duplicate')
-        else if (undo !== undefined) claimed.push(each)
+        else if (undo !== undefined) taken.push(each)
       }
-      return claimed
+      return taken
     },
-    async releaseSuppressed(claimed, { undo, again }) {
-      const holds = claimed
+    async releaseSuppressed(taken, { undo, again }) {
+      const holds = taken
         .filter((each) => each.verdict?.status === 'suppressed')
         .map((each) => fingerprintHoldOf(policy, each.notification))
       if (holds.length === 0) return

@@ -44,9 +44,9 @@ export interface Evaluator {
   /** Gives every candidate the verdict that `evaluate` would give it now, and takes nothing. */
   preview(candidates: readonly Candidate[], mode?: EvaluationMode): Promise<void>
   /** Returns the verdict of suppression where preferences or addresses alone forbid the notification. */
-  ineligibility(each: Candidate): Verdict | undefined
+  ineligibility(candidate: Candidate): Verdict | undefined
   /** Returns a new verdict where a scheduled notification may leave earlier, or holds a later instant than on record. */
-  advance(each: Candidate): Promise<Verdict | undefined>
+  advance(candidate: Candidate): Promise<Verdict | undefined>
 }
 
 export function createEvaluator(options: EvaluatorOptions): Evaluator {
@@ -54,7 +54,7 @@ export function createEvaluator(options: EvaluatorOptions): Evaluator {
   const ineligibility = createEligibility({ selfAddressed })
   const duplicates = createDuplicates({ policy, state, limiter, store, clock })
   const digestCollector = createDigestCollector({ policy, digests })
-  const reservations = createLimitApplication({
+  const limitApplication = createLimitApplication({
     policy,
     limiter,
     forbiddenHours,
@@ -65,26 +65,26 @@ export function createEvaluator(options: EvaluatorOptions): Evaluator {
 
   async function decide(candidates: readonly Candidate[], evaluation: Evaluation): Promise<void> {
     const { again, waitOnly } = evaluation
-    for (const each of candidates) {
-      const refused = ineligibility(each, each.notification.channel, evaluation)
-      if (refused !== undefined) each.verdict = refused
+    for (const candidate of candidates) {
+      const refused = ineligibility(candidate, candidate.notification.channel, evaluation)
+      if (refused !== undefined) candidate.verdict = refused
     }
-    const claimed = again === true ? [] : await duplicates.suppress(candidates, evaluation)
-    for (const each of candidates) {
-      if (each.verdict !== undefined) continue
-      const spec = waitOnly === true ? undefined : digestCollector.specFor(each)
+    const taken = again === true ? [] : await duplicates.suppress(candidates, evaluation)
+    for (const candidate of candidates) {
+      if (candidate.verdict !== undefined) continue
+      const spec = waitOnly === true ? undefined : digestCollector.specFor(candidate)
       if (spec === undefined) {
-        each.verdict = expiresBeforeItMayLeave(each.notification, evaluation, forbiddenHours)
+        candidate.verdict = expiresBeforeItMayLeave(candidate.notification, evaluation, forbiddenHours)
         continue
       }
-      const collecting = digestCollector.collect(each, spec, evaluation)
+      const collecting = digestCollector.collect(candidate, spec, evaluation)
       if (collecting !== undefined) await collecting
     }
-    await reservations.applyLimits(
-      candidates.filter((each) => each.verdict === undefined),
+    await limitApplication.applyLimits(
+      candidates.filter(({ verdict }) => verdict === undefined),
       evaluation,
     )
-    if (claimed.length > 0) await duplicates.releaseSuppressed(claimed, evaluation)
+    if (taken.length > 0) await duplicates.releaseSuppressed(taken, evaluation)
   }
 
   const begun = () => ({ now: clock.now(), policyVersion: policy.version })
@@ -92,8 +92,8 @@ export function createEvaluator(options: EvaluatorOptions): Evaluator {
   return {
     evaluate: (candidates, undo, mode) => decide(candidates, { ...mode, ...begun(), undo }),
     preview: (candidates, mode) => decide(candidates, { ...mode, ...begun() }),
-    ineligibility: (each) => ineligibility(each, each.notification.channel, begun()),
-    advance: (each) => reservations.advance(each, clock.now()),
+    ineligibility: (candidate) => ineligibility(candidate, candidate.notification.channel, begun()),
+    advance: (candidate) => limitApplication.advance(candidate, clock.now()),
   }
 }
 

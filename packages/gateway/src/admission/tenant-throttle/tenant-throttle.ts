@@ -48,9 +48,9 @@ export interface TenantThrottle {
   leaveCounted(notification: Notification): Promise<void>
   /** Removes notifications that end while they are in the throttle queue; passed ones stay counted. */
   giveBack(notifications: readonly Notification[]): Promise<void>
-  preview(each: Candidate): Promise<void>
+  preview(candidate: Candidate): Promise<void>
   /** Gives a candidate the verdict that it stays in the throttle queue until then. */
-  wait(each: Candidate, at: number): void
+  wait(candidate: Candidate, at: number): void
   /** Reports the usage of the limits; empty where there are none. */
   usage(caller: Caller): readonly ThrottleUsage[] | Promise<readonly ThrottleUsage[]>
   /** Returns the current place, which may be earlier than the stored one; undefined outside the throttle queue. */
@@ -66,13 +66,13 @@ export function createTenantThrottle(options: TenantThrottleOptions): TenantThro
   const { state, clock, policy } = options
 
   function delay(
-    each: Candidate,
+    candidate: Candidate,
     { at, behind }: Pick<ThrottlePlace, 'at' | 'behind'>,
     rules: readonly RuleReport[],
   ): void {
-    const { expiresAt = at } = each.notification
+    const { expiresAt = at } = candidate.notification
     // If it would expire before its place, it is scheduled for its expiry instead.
-    each.verdict = undecidedVerdict(policy.version, Math.min(at, expiresAt), `${behind}_limit`, {
+    candidate.verdict = undecidedVerdict(policy.version, Math.min(at, expiresAt), `${behind}_limit`, {
       at,
       limit: behind,
       rules,
@@ -148,14 +148,14 @@ export function createTenantThrottle(options: TenantThrottleOptions): TenantThro
         if (delayingLimit(notification) !== undefined)
           await state.leave(notification.tenant, [keyOf(notification)])
     },
-    async preview(each) {
-      const { tenant, module } = each.notification
-      const place = isCritical(each) ? undefined : await state.preview(tenant, module)
-      if (place?.waits === true) delay(each, place, reportsOf(place.use))
+    async preview(candidate) {
+      const { tenant, module } = candidate.notification
+      const place = isCritical(candidate) ? undefined : await state.preview(tenant, module)
+      if (place?.waits === true) delay(candidate, place, reportsOf(place.use))
     },
-    wait(each, at) {
-      const { decision } = each.notification
-      delay(each, { at, behind: delayingLimit(each.notification) ?? 'tenant' }, decision.rules)
+    wait(candidate, at) {
+      const { decision } = candidate.notification
+      delay(candidate, { at, behind: delayingLimit(candidate.notification) ?? 'tenant' }, decision.rules)
     },
     usage: ({ tenant, module }) => state.use(tenant, module),
     async placeOf(notification) {
@@ -171,9 +171,9 @@ export function createTenantThrottle(options: TenantThrottleOptions): TenantThro
 const isCritical = ({ notification }: Candidate): boolean => notification.priority === 'critical'
 const keyOf = ({ id, module }: Notification): Pick<ThrottleRequest, 'id' | 'module'> => ({ id, module })
 
-function requestOf(each: Candidate): ThrottleRequest {
-  const { id, module, expiresAt } = each.notification
-  return { id, module, expiresAt, isCritical: isCritical(each) }
+function requestOf(candidate: Candidate): ThrottleRequest {
+  const { id, module, expiresAt } = candidate.notification
+  return { id, module, expiresAt, isCritical: isCritical(candidate) }
 }
 
 function ruleReport({ of, window, used, max, remaining, freesAt }: WindowUse, now: number): RuleReport {
