@@ -1,3 +1,9 @@
+/**
+ * Asks the limits of the recipients of notifications (ports/limiter.ts), with the rules and the forbidden hours of the
+ * policy in force. A notification counts in one subject, its recipient, or in several where limits count by other keys too:
+ * then the earliest instant that all of them admit is searched for, reserved in one subject after the other, and given back
+ * where another try was quicker in one of them.
+ */
 import { RulesReplaced } from '../errors.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, Firing, LimitRequest, LimitState, Reservation, SlotRelease, Subject } from '../ports.ts'
@@ -90,7 +96,7 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
     let [asked, reservations, merged, limit] = [requests, answers, first, first.limit]
     for (let round = 0; round < roundsMax; round += 1) {
       const { at, held, allowed } = merged
-      // Each question takes its time: what each subject admits at once, all of them admit now.
+      // The subjects are asked one after the other, so instants of those that admit it at once differ by moments.
       const areOne = allowed || reservations.every((reservation) => reservation.at === at)
       if (!held || areOne)
         return { reservation: { ...first, at, limit, held, allowed: held && allowed }, asked }
@@ -107,7 +113,7 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
     for (const [index, request] of asked.entries()) {
       const [reservation] = await state.reserve([request])
       const { at, held, allowed, fired } = reservation!
-      // Another try has sent it: its commit refuses this one.
+      // Another try has sent it: this one will be refused at its commit.
       if (fired) return { ...agreed, at, held, allowed }
       if (held && (at === agreed.at || (allowed && agreed.allowed))) continue
       await giveBack(asked.slice(0, index + 1))
