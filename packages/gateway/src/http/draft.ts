@@ -24,7 +24,8 @@ export interface Offer {
   readonly dataMaxBytes: number
 }
 
-export type Message = Omit<NotificationBody, 'recipient'> & Partial<Pick<BatchBody, 'recipients'>>
+/** The body of a notification, or of a batch, without recipients. */
+export type MessageBody = Omit<NotificationBody, 'recipient'> & Partial<Pick<BatchBody, 'recipients'>>
 
 /** The least fields of a content, so that something arrives. */
 const contentNeeds: Record<Channel, readonly { readonly anyOf: readonly (keyof Content)[] }[]> = {
@@ -38,13 +39,13 @@ const contentNeeds: Record<Channel, readonly { readonly anyOf: readonly (keyof C
 }
 
 /** A notification without its recipient: the fields that all recipients of a batch share. */
-export type Common = Omit<Draft, 'to' | 'job'>
+export type CommonDraft = Omit<Draft, 'to' | 'job'>
 
 /**
- * Throws INVALID_REQUEST with every fault.
+ * Reads the fields that all recipients share. Throws INVALID_REQUEST with every fault.
  * @param aheadMs how far the wall clock, by which clients write instants, is ahead of the time of `now`
  */
-export function readMessage(body: Message, now: number, offer: Offer, aheadMs = 0): Common {
+export function readMessage(body: MessageBody, now: number, offer: Offer, aheadMs = 0): CommonDraft {
   const { channel, template, content } = body
   const faults: FieldError[] = []
   if (!offer.channels.has(channel)) {
@@ -53,8 +54,7 @@ export function readMessage(body: Message, now: number, offer: Offer, aheadMs = 
       message: `is not served here; there is ${[...offer.channels].join(', ')}`,
     })
   }
-  // Beside a template, content is the text that is sent, and the template serves as selector of digests and
-  // limits.
+  // Where both are given the content is sent, and the template only selects digests and limits.
   if (content !== undefined) checkContent(channel, content, offer, faults)
   else if (template === undefined)
     faults.push({ path: '/content', message: 'is required where there is no template' })
@@ -74,7 +74,7 @@ export function readMessage(body: Message, now: number, offer: Offer, aheadMs = 
     faults.push({ path: '/expiresAt', message: 'must not be in the past' })
   if (faults.length > 0) throw invalidRequest(faults)
 
-  const common: { -readonly [K in keyof Common]: Common[K] } = {
+  const common: { -readonly [K in keyof CommonDraft]: CommonDraft[K] } = {
     channel,
     category: body.category ?? 'product',
     priority: body.priority ?? 'normal',
@@ -107,7 +107,7 @@ function checkContent(
 }
 
 /** Loads the message's data where a stand-in represents it; to be called once its length is checked. */
-export function withData(message: Common): Common {
+export function withData(message: CommonDraft): CommonDraft {
   return message.data === undefined ? message : Object.assign(message, { data: dataOf(message.data) })
 }
 
@@ -116,8 +116,8 @@ export function readRecipient(recipient: RecipientFields | string): RecipientFie
   return typeof recipient === 'string' ? { id: recipient } : recipient
 }
 
-/** Reads the recipient of a batch and its message: its own data over the common data. */
-export function readBatchRecipient(entry: BatchRecipient | string, common: Common): Draft {
+/** Makes the draft of one recipient of a batch: its own data over the common data. */
+export function readBatchRecipient(entry: BatchRecipient | string, common: CommonDraft): Draft {
   if (typeof entry === 'string') return { to: { id: entry }, ...common }
   const { data: own, ...to } = entry
   if (own === undefined) return { to, ...common }

@@ -12,7 +12,7 @@ import type { Admitted, Gate, Jobs, Recipients } from '../../stages.ts'
 import { resultText } from '../accepted-text.ts'
 import { batchSchema } from '../answer-schema.ts'
 import {
-  type Common,
+  type CommonDraft,
   type Offer,
   readBatchRecipient,
   readMessage,
@@ -56,7 +56,7 @@ type Entry =
   | { readonly refusal: Refusal }
 
 interface Batch {
-  readonly message: Common
+  readonly message: CommonDraft
   readonly entries: readonly Entry[]
 }
 
@@ -96,7 +96,7 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
   /** Reads the recipients. Of a job only their ids: the job runner reads its work again. */
   async function draftsOf(
     given: readonly BatchRecipient[],
-    message: Common,
+    message: CommonDraft,
     contentBytes: number,
     faulty: ReadonlyMap<number, SluiceError>,
   ): Promise<readonly Draft[]> {
@@ -118,7 +118,7 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
   /** Finds the recipients whose own data is too deep, or too long together with the common data. */
   async function dataFaultsOf(
     given: readonly BatchRecipient[],
-    { data: common }: Common,
+    { data: common }: CommonDraft,
     bodyBytes: number,
   ): Promise<ReadonlyMap<number, SluiceError>> {
     const faults = new Map<number, SluiceError>()
@@ -267,7 +267,7 @@ function refuseTooMuch(contentBytes: number, recipients: number): void {
 }
 
 /** Replaces equal content by one shared object. */
-function withSharedContent(message: Common, contentBytes: number): Common {
+function withSharedContent(message: CommonDraft, contentBytes: number): CommonDraft {
   const { content, data, ...rest } = message
   if (content === undefined && data === undefined) return message
   const dataBytes = data === undefined ? 0 : bytesOf({ data })
