@@ -282,7 +282,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       erasure.stop()
       retention?.stop()
       await orphans.stop()
-      await gate.limitsWait.stop()
+      await gate.undecided.stop()
       gate.promotion.stop()
       await throttle.stop()
       await ownSweep.stop()

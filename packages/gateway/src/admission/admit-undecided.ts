@@ -1,6 +1,6 @@
 /**
  * Admits drafts while the server of the limits does not answer, as the policy says by category (`onStateLost`): accepted
- * undecided and decided when it answers again (limits-wait.ts), or refused. What is critical passes: it has a verdict
+ * undecided and decided when it answers again (undecided-queue.ts), or refused. What is critical passes: it has a verdict
  * without any limit, and counts when it leaves. Nothing is asked of the limits; room is that of the record. A dry run
  * answers what a notification would get.
  */
@@ -11,15 +11,16 @@ import type { Admit, Gate } from '../stages.ts'
 import { type AdmitOptions, createAdmit } from './admit.ts'
 import { type Candidate, undecidedVerdict, type Verdict } from './candidate.ts'
 import type { Evaluator } from './evaluate.ts'
-import type { LimitsWaits } from './limits-waits.ts'
 import type { TenantThrottle } from './tenant-throttle/tenant-throttle.ts'
+import type { Undecided } from './undecided-notifications.ts'
 
 export interface AdmitUndecidedOptions extends AdmitOptions {
   readonly throttle: Pick<TenantThrottle, 'pass' | 'preview'>
   readonly evaluator: Pick<Evaluator, 'evaluate' | 'preview' | 'ineligibility'>
   readonly policy: Pick<Policy, 'version' | 'onStateLost'>
   readonly clock: Pick<Clock, 'now' | 'monotonic'>
-  readonly limitsWait: Pick<LimitsWaits, 'hasOf'>
+  /** Notifications that wait undecided already. */
+  readonly waiting: Pick<Undecided, 'hasOf'>
   /** True while this process keeps the limits in its memory. */
   readonly keepsLimits: () => boolean
 }
@@ -27,7 +28,7 @@ export interface AdmitUndecidedOptions extends AdmitOptions {
 /** Decides where it can, and accepts undecided or refuses where the server of the limits does not answer. */
 export function createAdmission(options: AdmitUndecidedOptions): Pick<Gate, 'admit' | 'preview'> {
   const { store, ledger, candidatesOf, throttle, evaluator, digests, recipients, handover, onError } = options
-  const { policy, clock, limitsWait, keepsLimits } = options
+  const { policy, clock, waiting, keepsLimits } = options
   const always = { store, ledger, candidatesOf, digests, recipients, handover, clock, onError }
   const decided = createAdmit({ ...always, throttle, evaluator })
   const undecided = createAdmit({
@@ -71,7 +72,7 @@ export function createAdmission(options: AdmitUndecidedOptions): Pick<Gate, 'adm
 
   /** True for a request that waits behind what the same tenant has waiting undecided. */
   const isBehind = ({ caller, drafts }: Pick<Admit, 'caller' | 'drafts'>): boolean =>
-    drafts.some(({ category }) => limitsWait.hasOf(caller.tenant, category)) &&
+    drafts.some(({ category }) => waiting.hasOf(caller.tenant, category)) &&
     drafts.every(
       ({ priority, category }) => priority !== 'critical' && policy.onStateLost(category) !== 'refuse',
     )

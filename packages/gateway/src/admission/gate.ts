@@ -19,7 +19,6 @@ import { createOpenDigests, type OpenDigests } from './digests/open-digests.ts'
 import { createEvaluator } from './evaluate.ts'
 import type { PauseNewcomers } from './freed-slots.ts'
 import { createHandover } from './handover.ts'
-import type { LimitsWaits, LimitsWaitsOptions } from './limits-waits.ts'
 import { createMovingUp, type MovingUp } from './moving-up.ts'
 import type { Promotion } from './promotion.ts'
 import type { ForbiddenHours } from './quiet-hours.ts'
@@ -29,9 +28,10 @@ import { createRedrive } from './redrive.ts'
 import type { ReleaseHolds } from './release-holds.ts'
 import { createScheduleCommitted } from './schedule-committed.ts'
 import type { TenantThrottle } from './tenant-throttle/tenant-throttle.ts'
+import type { Undecided, UndecidedOptions } from './undecided-notifications.ts'
 import { createUsage } from './usage.ts'
 
-export interface GateOptions extends Pick<LimitsWaitsOptions, 'keepsLimits'> {
+export interface GateOptions extends Pick<UndecidedOptions, 'keepsLimits'> {
   readonly store: Store
   readonly ledger: Ledger
   readonly state: LimitState
@@ -56,7 +56,7 @@ export interface GateOptions extends Pick<LimitsWaitsOptions, 'keepsLimits'> {
 
 export interface Admitting extends Gate {
   readonly movingUp: Pick<MovingUp, 'freed' | 'moveUpAfter' | 'isThrough' | 'stop'>
-  readonly limitsWait: Pick<LimitsWaits, 'stop'>
+  readonly undecided: Pick<Undecided, 'stop'>
   readonly promotion: Pick<Promotion, 'stop'>
   readonly digests: Pick<OpenDigests, 'forgetRecipient'>
   /** Starts the move of all who were promised an instant under another policy, or by a process that was killed. */
@@ -111,7 +111,7 @@ export function createGate(options: GateOptions): Admitting {
   // Admit, and decide again.
   const asked = { policy, keepsLimits, clock, onError }
   const deciding = { store, ledger, throttle, evaluator, digests, recipients, handover, ...asked }
-  const { bringBack, limitsWait, promotion, ...redecision } = createRedecision({
+  const { bringBack, undecided, promotion, ...redecision } = createRedecision({
     ...deciding,
     limiter,
     scheduler,
@@ -123,9 +123,9 @@ export function createGate(options: GateOptions): Admitting {
   })
 
   return {
-    ...createAdmission({ ...deciding, candidatesOf, limitsWait }),
+    ...createAdmission({ ...deciding, candidatesOf, waiting: undecided }),
     ...redecision,
-    limitsWait,
+    undecided,
     promote: promotion.promote,
     promotion,
     digests,

@@ -20,15 +20,15 @@ import { createDecisionRetries, retryMsMin } from './decision-retries.ts'
 import type { OpenDigests } from './digests/open-digests.ts'
 import { type Evaluator, moveTo } from './evaluate.ts'
 import type { Handover } from './handover.ts'
-import { createLimitsWaits, type LimitsWaits, type LimitsWaitsOptions } from './limits-waits.ts'
 import type { MovingUp } from './moving-up.ts'
 import { createPromotion, type Promotion } from './promotion.ts'
 import { type ForbiddenHours, isHoldReason } from './quiet-hours.ts'
 import type { RecipientCache } from './recipient-cache.ts'
 import type { ReleaseHolds } from './release-holds.ts'
 import type { TenantThrottle } from './tenant-throttle/tenant-throttle.ts'
+import { createUndecided, type Undecided, type UndecidedOptions } from './undecided-notifications.ts'
 
-export interface RedecisionOptions extends Pick<LimitsWaitsOptions, 'policy' | 'keepsLimits'> {
+export interface RedecisionOptions extends Pick<UndecidedOptions, 'policy' | 'keepsLimits'> {
   readonly store: Pick<Store, 'notification' | 'waiting' | 'isVersioned' | 'othersCallForMs'>
   readonly ledger: Ledger
   readonly limiter: RecipientLimiter
@@ -51,7 +51,7 @@ export interface Redecision {
   /** Decides due, undecided notifications. Each one in a throttle queue passes now, or is scheduled for its later place. */
   resume(notifications: readonly Notification[]): Promise<void>
   /** Decides notifications that were accepted undecided because the limits could not be asked. */
-  readonly limitsWait: LimitsWaits
+  readonly undecided: Undecided
   /** Decides notifications whose turn in the throttle queue has come before their stored `dueAt`. */
   readonly promotion: Promotion
   /** Decides a dead letter anew, in room of this generation; false where the record has changed meanwhile. */
@@ -82,7 +82,7 @@ interface RedecisionMode extends EvaluationMode {
 export function createRedecision(options: RedecisionOptions): Redecision {
   const { store, ledger, limiter, recipients, scheduler, evaluator } = options
   const { handover, throttle, releaseHolds, clock } = options
-  const { state, forbiddenHours, movingUp, notifier, onError } = options
+  const { state, forbiddenHours, movingUp, notifier, policy, keepsLimits, onError } = options
   /** Notifications whose turn is being taken: the scheduler and the throttle queue may both name them. */
   const turning = new Map<string, Notification>()
   const retries = createDecisionRetries(clock)
@@ -257,7 +257,8 @@ export function createRedecision(options: RedecisionOptions): Redecision {
   }
 
   const decide = (before: Notification): Promise<boolean> => redecide(before, { again: false })
-  const limitsWait = createLimitsWaits(decide, retryLater, options)
+  const asked = { policy, keepsLimits, ledger, scheduler, clock, onError }
+  const undecided = createUndecided({ ...asked, decide, retryLater })
 
   const promotion = createPromotion({ store, ledger, throttle, clock, resume, onError })
 
@@ -330,10 +331,10 @@ export function createRedecision(options: RedecisionOptions): Redecision {
   }
 
   return {
-    limitsWait,
+    undecided,
 
     async resume(notifications) {
-      limitsWait.add(notifications.filter(awaitsLimits))
+      undecided.add(notifications.filter(awaitsLimits))
       await all(notifications.filter((each) => !awaitsLimits(each)).map(resume))
     },
 

@@ -9,7 +9,7 @@ import type { Clock } from '../ports.ts'
 import { createSleeper } from '../sleeper.ts'
 import type { Ledger, Scheduler } from '../stages.ts'
 
-export interface LimitsWaitOptions {
+export interface UndecidedQueueOptions {
   /** Passes the limits of its tenant, and decides it for its recipient. */
   readonly decide: (notification: Notification) => Promise<unknown>
   /** Tries a notification again later that could not be decided for another reason. */
@@ -20,7 +20,7 @@ export interface LimitsWaitOptions {
   readonly onError: (what: string, error: unknown) => void
 }
 
-export interface LimitsWait {
+export interface UndecidedQueue {
   /** Adds notifications that memory holds: as many as the scheduler has room for. */
   add(notifications: readonly Notification[]): void
   /** True if notifications of the tenant wait here: those that are accepted now wait behind them. */
@@ -39,7 +39,7 @@ const togetherMax = 64
 /** Time between two tries while the server does not answer, ms. */
 const retryMs = 100
 
-export function createLimitsWait(options: LimitsWaitOptions): LimitsWait {
+export function createUndecidedQueue(options: UndecidedQueueOptions): UndecidedQueue {
   const { decide, retryLater, ledger, scheduler, clock, onError } = options
   /** In the order of acceptance, which is that of the ids. */
   let waiting: Notification[] = []

@@ -1,31 +1,28 @@
 /**
- * Decides notifications that were accepted undecided, in two lists: those whose categories the policy shares, and all others.
+ * Decides notifications that were accepted undecided, in two queues: those whose categories the policy shares, and all others.
  * While this process keeps the limits because their server is away, only the shared ones are decided.
  */
 import { SluiceError } from '../errors.ts'
 import type { Policy } from '../policy/policy.ts'
-import { createLimitsWait, type LimitsWait, type LimitsWaitOptions } from './limits-wait.ts'
+import { createUndecidedQueue, type UndecidedQueue, type UndecidedQueueOptions } from './undecided-queue.ts'
 
-export interface LimitsWaitsOptions extends Omit<LimitsWaitOptions, 'decide' | 'retryLater'> {
+export interface UndecidedOptions extends UndecidedQueueOptions {
   readonly policy: Pick<Policy, 'onStateLost'>
   /** True while this process keeps the limits in its memory. */
   readonly keepsLimits: () => boolean
 }
 
-export interface LimitsWaits extends Pick<LimitsWait, 'add' | 'stop'> {
+export interface Undecided extends Pick<UndecidedQueue, 'add' | 'stop'> {
   /** True if a notification of the tenant waits here behind which one of this category is to wait. */
   hasOf(tenant: string, category: string): boolean
 }
 
-export function createLimitsWaits(
-  decide: LimitsWaitOptions['decide'],
-  retryLater: LimitsWaitOptions['retryLater'],
-  { policy, keepsLimits, ledger, scheduler, clock, onError }: LimitsWaitsOptions,
-): LimitsWaits {
+export function createUndecided(options: UndecidedOptions): Undecided {
+  const { decide, retryLater, policy, keepsLimits, ledger, scheduler, clock, onError } = options
   const parts = { retryLater, ledger, scheduler, clock, onError }
   const isShared = (category: string): boolean => policy.onStateLost(category) === 'share'
-  const shared = createLimitsWait({ ...parts, decide })
-  const others = createLimitsWait({
+  const shared = createUndecidedQueue({ ...parts, decide })
+  const others = createUndecidedQueue({
     ...parts,
     async decide(notification) {
       if (keepsLimits() && !isShared(notification.category))
