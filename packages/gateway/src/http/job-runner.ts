@@ -1,9 +1,9 @@
 /**
- * Accepts batches in the background, a few recipients at a time. Each module of each tenant has a lane in which
- * its jobs stand in order of arrival; lanes take turns (round robin), so that no module's jobs delay those of
- * another. Of several processes one accepts the batches of all, which keeps that order. The accepted notifications of a step and the progress of its job are one commit: after a crash the
- * next process continues behind the last step. A few jobs are in memory at once, the others are in the store
- * only.
+ * Accepts batches in the background, a few recipients at a time. Each module of each tenant has a queue in which its jobs
+ * stand in order of arrival; queues take turns (round robin), so that no module's jobs delay those of another. Of several
+ * processes one accepts the batches of all, which keeps that order. The accepted notifications of a step and the progress
+ * of its job are one commit: after a crash the next process continues behind the last step. A few jobs are in memory at
+ * once, the others are in the store only.
  */
 import { encodingOf, type SharedContent } from '../content.ts'
 import { damagedRowOf, SluiceError } from '../errors.ts'
@@ -26,7 +26,7 @@ export interface JobRunnerOptions {
 type JobName = Pick<Job, 'id' | 'tenant' | 'module'>
 
 export interface JobRunner {
-  /** Appends a running job to its lane. */
+  /** Appends a running job to its queue. */
   add(job: JobName): void
   /** Starts no further step of the job. */
   remove(job: JobName): void
@@ -49,17 +49,18 @@ const stepMax = 20
 const stepMaxBytes = 2 ** 15
 /** Bytes of that data that are read in one turn of the event loop: some 1 ms. */
 const sliceBytes = 2 ** 14
-/** Jobs in memory at most, one for each lane; one holds up to some megabytes. */
-const tenantsMax = 8
+/** Jobs in memory at most, one for each queue that takes turns; one holds up to some megabytes. */
+const activeMax = 8
 /** The delay before a failed step is retried, where the error gives none. */
 const againMs = 1_000
 /** Where several processes write, the store is asked this often for jobs that others opened, ms. */
 const lookMs = 1_000
 
-interface TenantJobs {
+/** The jobs of one module of a tenant. */
+interface JobQueue {
   readonly key: string
   readonly jobs: JobName[]
-  /** The first job of the lane, with its progress. */
+  /** The first job of the queue, with its progress. */
   loaded?: Loaded | undefined
 }
 
@@ -74,10 +75,10 @@ interface Loaded {
 
 export function createJobRunner(options: JobRunnerOptions): JobRunner {
   const { gate, store, ledger, contents, members, clock, onError } = options
-  /** Every lane is in `turns`, in `resting`, waits after a failure, or has its step running. */
-  const tenantJobs = new Map<string, TenantJobs>()
-  const turns: TenantJobs[] = []
-  const resting: TenantJobs[] = []
+  /** Every queue is among the `active` ones, which take turns, or `idle`, waits after a failure, or has its step running. */
+  const queues = new Map<string, JobQueue>()
+  const active: JobQueue[] = []
+  const idle: JobQueue[] = []
   let running = false
   let working: Promise<void> | undefined
   let stepping: Promise<void> | undefined
@@ -89,15 +90,15 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   function add(job: JobName): void {
     if (!isMine()) return
     const key = keyOf(job)
-    let tenant = tenantJobs.get(key)
-    if (tenant === undefined) {
-      tenant = { key, jobs: [] }
-      tenantJobs.set(key, tenant)
-      resting.push(tenant)
+    let queue = queues.get(key)
+    if (queue === undefined) {
+      queue = { key, jobs: [] }
+      queues.set(key, queue)
+      idle.push(queue)
     }
     // A job that is opened while the process starts is found on record too.
-    if (tenant.jobs.some(({ id }) => id === job.id)) return
-    tenant.jobs.push({ id: job.id, tenant: job.tenant, module: job.module })
+    if (queue.jobs.some(({ id }) => id === job.id)) return
+    queue.jobs.push({ id: job.id, tenant: job.tenant, module: job.module })
     wake()
   }
 
@@ -110,20 +111,20 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
 
   async function work(): Promise<void> {
     while (running && isMine()) {
-      while (turns.length < tenantsMax && resting.length > 0) turns.push(resting.shift()!)
-      const tenant = turns.shift()
-      if (tenant === undefined) return
+      while (active.length < activeMax && idle.length > 0) active.push(idle.shift()!)
+      const queue = active.shift()
+      if (queue === undefined) return
       try {
-        stepping = takeTurn(tenant)
+        stepping = takeTurn(queue)
         await stepping
       } catch (error) {
-        setAside(tenant, error)
+        setAside(queue, error)
       }
       stepping = undefined
       await new Promise<void>((resolve) => clock.soon(resolve))
     }
     // Another process goes on with them.
-    for (const tenant of tenantJobs.values()) tenant.loaded = undefined
+    for (const queue of queues.values()) queue.loaded = undefined
   }
 
   async function look(): Promise<void> {
@@ -140,38 +141,38 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     })
   }
 
-  async function takeTurn(tenant: TenantJobs): Promise<void> {
-    const [name] = tenant.jobs
+  async function takeTurn(queue: JobQueue): Promise<void> {
+    const [name] = queue.jobs
     if (name !== undefined) {
-      const loaded = tenant.loaded?.job.id === name.id ? tenant.loaded : await loadOrEnd(name)
+      const loaded = queue.loaded?.job.id === name.id ? queue.loaded : await loadOrEnd(name)
       const next = loaded === undefined ? undefined : await step(loaded)
-      tenant.loaded = undefined
+      queue.loaded = undefined
       // It may have been removed meanwhile.
-      if (tenant.jobs[0] === name) {
-        if (next === undefined) tenant.jobs.shift()
-        else tenant.loaded = next
+      if (queue.jobs[0] === name) {
+        if (next === undefined) queue.jobs.shift()
+        else queue.loaded = next
       }
     }
-    if (tenant.jobs.length === 0) tenantJobs.delete(tenant.key)
-    else if (tenant.loaded !== undefined) turns.push(tenant)
-    else resting.push(tenant)
+    if (queue.jobs.length === 0) queues.delete(queue.key)
+    else if (queue.loaded !== undefined) active.push(queue)
+    else idle.push(queue)
   }
 
   /**
    * Unloads the job after a failure and retries later: nothing is lost, since it is read from the record again.
    */
-  function setAside(tenant: TenantJobs, error: unknown): void {
-    tenant.loaded = undefined
+  function setAside(queue: JobQueue, error: unknown): void {
+    queue.loaded = undefined
     const retryMs = (error instanceof SluiceError ? error.retryAfterMs : undefined) ?? againMs
     clock.at(clock.now() + retryMs, () => {
-      resting.push(tenant)
+      idle.push(queue)
       wake()
     })
     onError('accept a batch in the background', error)
   }
 
   /**
-   * Loads a job. One whose row, work or content is damaged cannot go on: it ends, and the next one of its lane
+   * Loads a job. One whose row, work or content is damaged cannot go on: it ends, and the next one of its queue
    * has its turn.
    */
   async function loadOrEnd(name: JobName): Promise<Loaded | undefined> {
@@ -261,21 +262,21 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   return {
     add,
     remove(job) {
-      const jobs = tenantJobs.get(keyOf(job))?.jobs ?? []
+      const jobs = queues.get(keyOf(job))?.jobs ?? []
       const index = jobs.findIndex(({ id }) => id === job.id)
       if (index >= 0) jobs.splice(index, 1)
     },
-    size: () => (isMine() ? [...tenantJobs.values()].reduce((sum, { jobs }) => sum + jobs.length, 0) : 0),
+    size: () => (isMine() ? [...queues.values()].reduce((sum, { jobs }) => sum + jobs.length, 0) : 0),
     async start() {
       running = true
       await look()
       if (store.isVersioned) lookAgain()
     },
     async reread() {
-      for (const tenant of tenantJobs.values()) tenant.loaded = undefined
+      for (const queue of queues.values()) queue.loaded = undefined
       if (stepping !== undefined) {
         await stepping.catch(() => {})
-        for (const tenant of tenantJobs.values()) tenant.loaded = undefined
+        for (const queue of queues.values()) queue.loaded = undefined
       }
     },
     async stop() {
