@@ -2,9 +2,10 @@
  * From the record to the limiter's state: which instants a subject's streams held. The streams are found by the
  * policy in force, so a changed policy counts the history that exists.
  */
-import type { Limit } from '@sluice/limits'
+import type { Limit, RestoredEntry } from '@sluice/limits'
 import { awaitsLimits } from '../awaits-limits.ts'
 import type { Policy, SubjectRules } from '../policy/policy.ts'
+import type { RecoveredSubject } from '../ports/recovered-subject.ts'
 import type { Admission, Clock, Page, Store, Subject } from '../ports.ts'
 import type { Ledger, Recipients } from '../stages.ts'
 import { countsAsFirst } from './duplicates.ts'
@@ -29,25 +30,6 @@ export interface LimiterRecoveryOptions {
   readonly pageRows?: number
 }
 
-interface Entry {
-  readonly id: string
-  readonly at: number
-  readonly fired: boolean
-  readonly streams: readonly string[]
-}
-
-interface Facts {
-  readonly entries: readonly Entry[]
-  /** Fingerprints of what was accepted, with their instants. */
-  readonly fingerprints: readonly { readonly fingerprint: string; readonly id: string; readonly at: number }[]
-  /** Ids of notifications that wait and hold no instant. */
-  readonly waitlist: readonly string[]
-  /** Some of those who wait were promised their instants under another policy, or by a process that was killed, or hold none. */
-  readonly isOutdated: boolean
-  /** See `RecoveredSubject`. */
-  readonly before?: string
-}
-
 interface ReadOptions {
   readonly within?: { readonly from: number; readonly to: number }
   /** Called after the first page where there are more. */
@@ -56,7 +38,7 @@ interface ReadOptions {
   readonly isEnough?: () => boolean
 }
 
-const nothing: Facts = { entries: [], fingerprints: [], waitlist: [], isOutdated: false }
+const nothing: RecoveredSubject = { entries: [], fingerprints: [], waitlist: [], isOutdated: false }
 
 const streamsByRules = new WeakMap<readonly Limit[], readonly string[]>()
 
@@ -91,7 +73,7 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
   const { pageRows = 1_000 } = options
   const heldInstant = createHeldInstants(forbiddenHours)
 
-  function entriesOf(admission: Admission, rules: readonly Limit[]): Entry[] {
+  function entriesOf(admission: Admission, rules: readonly Limit[]): RestoredEntry[] {
     if (isCountedRefusal(admission)) {
       const counting = rules.filter((rule) => rule.countRefused).map((rule) => rule.stream)
       if (counting.length === 0) return []
@@ -99,7 +81,7 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
     }
     const streams = streamsOf(rules)
     if (streams.length === 0) return []
-    const entries: Entry[] = []
+    const entries: RestoredEntry[] = []
     // It may have been sent then: that counts besides what is still to come.
     const { suspects = [] } = admission
     for (const [index, at] of suspects.entries()) {
@@ -134,7 +116,7 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
 
   /** Reads the instants of a subject, as a plan of the overdue needs them. */
   async function readInstants(subject: Subject): Promise<SubjectInstants> {
-    const fired: Entry[] = []
+    const fired: RestoredEntry[] = []
     const held: HeldInstant[] = []
     await readPages(subject, async (admission) => {
       const recipient = await findOrNobody(recipients, admission.tenant, admission.to.id)
@@ -192,8 +174,8 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
   function createCollector(subject: Subject, now: number) {
     const dedupMs = dedupMsOf(subject)
     const countedSince = now - reachMs()
-    const entries: Entry[] = []
-    const prints: Record<'left' | 'decided' | 'undecided', Facts['fingerprints'][number][]> = {
+    const entries: RestoredEntry[] = []
+    const prints: Record<'left' | 'decided' | 'undecided', RecoveredSubject['fingerprints'][number][]> = {
       left: [],
       decided: [],
       undecided: [],
@@ -237,7 +219,7 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
         prints[kind].push({ fingerprint, id, at: createdAt })
       },
       /** @param places - planned instants of the overdue */
-      facts(places: ReadonlyMap<string, number>): Facts {
+      facts(places: ReadonlyMap<string, number>): RecoveredSubject {
         return {
           entries: places.size === 0 ? entries : entries.map((entry) => movedTo(entry, places.get(entry.id))),
           // Where several have one fingerprint, one that has left keeps it, else one that is decided; of these the first, which
@@ -256,7 +238,10 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
    * move up before the others are read. Undefined where nobody could move up, or too many rows count.
    * @param first - the entries of the first page
    */
-  async function readSoon(subject: Subject, first: readonly Entry[]): Promise<Facts | undefined> {
+  async function readSoon(
+    subject: Subject,
+    first: readonly RestoredEntry[],
+  ): Promise<RecoveredSubject | undefined> {
     const now = clock.now()
     const reach = reachMs()
     const held = first.filter(({ fired }) => !fired).map(({ at }) => at)
@@ -283,7 +268,10 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
    * Reads the facts of a subject. What stays in memory is bounded by what waits of the tenant (`waiting`) and what its
    * limits let leave within their windows.
    */
-  async function read(subject: Subject, onSoon?: (facts: Facts) => void): Promise<Facts> {
+  async function read(
+    subject: Subject,
+    onSoon?: (facts: RecoveredSubject) => void,
+  ): Promise<RecoveredSubject> {
     const collector = createCollector(subject, clock.now())
     async function readSoonFirst(): Promise<void> {
       const soon = await readSoon(subject, collector.entries)
@@ -295,14 +283,17 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
   }
 
   /** Answers at once for somebody to whom nothing was ever sent. */
-  return (subject: Subject, onSoon?: (facts: Facts) => void): Facts | Promise<Facts> => {
+  return (
+    subject: Subject,
+    onSoon?: (facts: RecoveredSubject) => void,
+  ): RecoveredSubject | Promise<RecoveredSubject> => {
     const { tenant, recipient } = subject
     const isNew = recipient !== undefined && !store.mayHave('notifications', tenant, recipient)
     return isNew ? nothing : read(subject, onSoon)
   }
 }
 
-const movedTo = (entry: Entry, at: number | undefined): Entry =>
+const movedTo = (entry: RestoredEntry, at: number | undefined): RestoredEntry =>
   at === undefined || entry.fired ? entry : { ...entry, at }
 
 /**

@@ -5,9 +5,9 @@
  * 150 with it).
  */
 import type { RestoredEntry } from '@sluice/limits'
+import type { RecoveredSubject } from '../../ports/recovered-subject.ts'
 import type { FingerprintHolders } from './known-subject.ts'
 import { MapWalk } from './map-walk.ts'
-import type { RecoveredSubject } from './recovered-subject.ts'
 
 export interface PackedSubjects {
   /** Keeps the state of a subject, unless it holds more than instants that count. */

@@ -5,8 +5,8 @@
  */
 import { createLimits, type Limits, LimitsError, redisStore } from '@sluice/limits'
 import { RulesReplaced } from '../../../errors.ts'
+import type { RecoveredSubject } from '../../../ports/recovered-subject.ts'
 import type { Clock, Subject } from '../../../ports.ts'
-import type { RecoveredSubject } from '../recovered-subject.ts'
 import { isOverBy } from './is-over-by.ts'
 import { type Reply, unavailable } from './redis-answers.ts'
 import type { RedisState } from './redis-state.ts'

@@ -5,8 +5,8 @@
  * answer permits no call and is not noted.
  */
 import type { RestoredEntry } from '@sluice/limits'
+import type { RecoveredSubject } from '../../../ports/recovered-subject.ts'
 import type { Clock, LimitRequest, Subject } from '../../../ports.ts'
-import type { RecoveredSubject } from '../recovered-subject.ts'
 
 export interface RecentlyFired {
   /** Notes that the limits have counted the call at this instant. */

@@ -5,6 +5,7 @@
  */
 import type { Decision, Limits } from '@sluice/limits'
 import type { PlanLate } from '../../../ports/limiter.ts'
+import type { RecoveredSubject } from '../../../ports/recovered-subject.ts'
 import type {
   Clock,
   FingerprintHold,
@@ -17,7 +18,6 @@ import type {
 } from '../../../ports.ts'
 import { releaseOf, termsOf } from '../limit-terms.ts'
 import { behindFloor, mergeBehindFloor } from '../newcomer-floors.ts'
-import type { RecoveredSubject } from '../recovered-subject.ts'
 import { reservationInTurn } from '../reserve-in-turn.ts'
 import { latestReserved } from '../subject-entries.ts'
 import { createLimitAdvance } from './limit-advance.ts'

@@ -4,8 +4,8 @@ import { it } from 'node:test'
 import { limit } from '@sluice/limits'
 import { needs } from '../../../../../../scripts/services/needs.ts'
 import { createSystemClock } from '../../../../src/adapters/clock.ts'
-import type { RecoveredSubject } from '../../../../src/adapters/state/recovered-subject.ts'
 import { createRedisLimits } from '../../../../src/adapters/state/redis/redis-limits.ts'
+import type { RecoveredSubject } from '../../../../src/ports/recovered-subject.ts'
 import { newPrefix, openRedis } from './open.ts'
 
 const subject = { key: 'acme/ada', tenant: 'acme', recipient: 'ada' }
