@@ -41,7 +41,8 @@ export function createAdmission(options: AdmitUndecidedOptions): Pick<Gate, 'adm
     },
   })
 
-  const withoutLimits = (each: Candidate): Verdict => evaluator.ineligibility(each) ?? verdictOf(each)
+  const withoutLimits = (candidate: Candidate): Verdict =>
+    evaluator.ineligibility(candidate) ?? verdictOf(candidate)
 
   function verdictOf({ notification: { priority, category, sendAt = 0 } }: Candidate): Verdict {
     const now = clock.now()
@@ -52,7 +53,7 @@ export function createAdmission(options: AdmitUndecidedOptions): Pick<Gate, 'adm
         status: 'queued',
         dueAt: now,
         decision: { outcome: 'send', at: now, policyVersion, rules: [] },
-        booked: false,
+        reserved: false,
       }
     }
     if (policy.onStateLost(category) === 'refuse')
@@ -66,7 +67,7 @@ export function createAdmission(options: AdmitUndecidedOptions): Pick<Gate, 'adm
       dueAt: now,
       decision: { outcome: 'delay', reason: 'state_unavailable', policyVersion, rules: [] },
       patch: { undecided: true },
-      booked: false,
+      reserved: false,
     }
   }
 
@@ -84,13 +85,13 @@ export function createAdmission(options: AdmitUndecidedOptions): Pick<Gate, 'adm
       ({ priority, category }) => priority !== 'critical' && policy.onStateLost(category) !== 'share',
     )
 
-  async function previewed(each: Candidate): Promise<Verdict> {
+  async function previewed(candidate: Candidate): Promise<Verdict> {
     try {
-      await throttle.preview(each)
-      await evaluator.preview([each])
-      return each.verdict!
+      await throttle.preview(candidate)
+      await evaluator.preview([candidate])
+      return candidate.verdict!
     } catch (error) {
-      if (isStateAway(error)) return withoutLimits(each)
+      if (isStateAway(error)) return withoutLimits(candidate)
       throw error
     }
   }

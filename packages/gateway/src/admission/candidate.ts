@@ -59,7 +59,7 @@ export interface Verdict {
   /** The digest that it joins; `opens` where the commit has to open it. */
   readonly digest?: JoinedDigest
   /** It holds a reservation in the limits. */
-  readonly booked: boolean
+  readonly reserved: boolean
   /** It has no reservation and goes on the waiting lists: a slot that becomes free may come before its expiry. */
   readonly waitlisted?: boolean
 }
@@ -129,7 +129,7 @@ export function suppressed(
       rules: more.rules ?? [],
     },
     ...(more.detail === undefined ? {} : { detail: more.detail }),
-    booked: false,
+    reserved: false,
   }
 }
 
@@ -167,7 +167,7 @@ export function reservedVerdict(input: {
   const decision: Mutable<Decision> = { outcome, at, policyVersion, rules: ruleReports(reservation) }
   if (reason !== undefined) decision.reason = reason
   if (limit !== undefined) decision.limit = limit
-  return { status: at <= now ? 'queued' : 'scheduled', dueAt: at, decision, booked: true }
+  return { status: at <= now ? 'queued' : 'scheduled', dueAt: at, decision, reserved: true }
 }
 
 /** Builds the verdict of a notification that waits without a reservation: the limits are asked when it is due. */
@@ -195,7 +195,7 @@ export function undecidedVerdict(
     },
     patch: { undecided: true },
     ...(more.detail === undefined ? {} : { detail: more.detail }),
-    booked: false,
+    reserved: false,
   }
 }
 

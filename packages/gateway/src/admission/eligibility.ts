@@ -10,7 +10,7 @@ export interface EligibilityOptions {
 
 /** Returns the verdict of suppression, if any. `limit` is the one that chose a fallback channel. */
 export type EligibilityCheck = (
-  each: Candidate,
+  candidate: Candidate,
   channel: Channel,
   evaluation: Pick<Evaluation, 'now' | 'policyVersion'>,
   limit?: string,

@@ -51,13 +51,13 @@ export function createHandover(options: HandoverOptions): Handover {
   return (candidates, notifications, contents) => {
     schedule(notifications, contents)
     for (const [index, { notification, recipient, verdict }] of candidates.entries()) {
-      const { digest, waitlisted, booked, status } = verdict!
+      const { digest, waitlisted, reserved, status } = verdict!
       if (digest !== undefined) noteDigest(digest)
       if (waitlisted === true)
         movingUp
           .enlist(notifications[index]!, recipient)
           .catch((error) => onError('put one on the waiting list', error))
-      if (!booked || status !== 'scheduled') continue
+      if (!reserved || status !== 'scheduled') continue
       const { id, tenant, to } = notification
       movingUp.recorded(id)
       if (recipients.cached(tenant, to.id) === recipient) continue

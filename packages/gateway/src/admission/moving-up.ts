@@ -1,7 +1,7 @@
 /**
  * Notifications that wait for a recipient's limits move up when a slot becomes free: another one was cancelled, expired
  * or suppressed, a preference or the policy became wider. While those of a subject move up it is paused, so that no newcomer
- * takes a place before those who wait: each of them, in the order of acceptance, is booked anew where its limits admit
+ * takes a place before those who wait: each of them, in the order of acceptance, is reserved anew where its limits admit
  * it earlier, again and again until nobody gains. Each step brings one to an earlier instant, so that it comes to an
  * end. Nobody is moved to a later instant here.
  */
@@ -79,7 +79,7 @@ const writesMax = 8 * sliceMax
 const [noInstant, anyInstant] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY]
 /**
  * Newcomers are held up while so many are looked at: some 10 ms where nobody gains, 50 ms where each is a row written.
- * Where more wait for one subject, newcomers are booked behind all of them after that, and close up when the pass is over.
+ * Where more wait for one subject, newcomers are reserved behind all of them after that, and close up when the pass is over.
  */
 const pausedMax = 2 * sliceMax
 /** Delay before those of a subject are tried again behind the first failure, ms. */
@@ -196,7 +196,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
 
   /**
    * Moves all up that can, by slices, of which the first is small: its places are on record soon. Newcomers are held up
-   * at first, and booked behind all of them after that. A place that becomes free meanwhile goes to the first who wait at
+   * at first, and reserved behind all of them after that. A place that becomes free meanwhile goes to the first who wait at
    * once, and to the others by the next pass.
    */
   async function pass(subject: Subject, ids: readonly string[], turn: MoveUpTurn): Promise<void> {
@@ -337,7 +337,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
   async function rescue(each: Candidate): Promise<void> {
     await withUndo(onError, async (undo) => {
       await evaluator.evaluate([each], undo, { again: true, waitOnly: true, waited: true })
-      if (each.verdict?.booked !== true) return
+      if (each.verdict?.reserved !== true) return
       // Where the record has moved on, whoever moved it does not know of this place.
       if ((await write(each.notification, each.verdict)) !== 'gone') undo.keep()
     })
@@ -348,7 +348,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     // A place may have become free since it was decided.
     const each: Candidate = { notification, recipient }
     await evaluator.preview([each], { again: true, waitOnly: true })
-    if (each.verdict?.booked !== true) return
+    if (each.verdict?.reserved !== true) return
     const subjects = policy.rulesFor(notification, recipient).map(({ subject }) => subject)
     await state.pause(subjects)
     await freed(subjects)

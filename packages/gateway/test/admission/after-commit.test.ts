@@ -110,7 +110,7 @@ test('open digests and contents that throw behind the commit are reported, and e
     dueAt,
     decision,
     digest: { digest, opens: true },
-    booked: false,
+    reserved: false,
   }
   const content = { id: 'content-1', tenant: 'default', bytes: 2, data: {} }
   handover([{ notification: item, recipient: null, verdict }], [item], [content])

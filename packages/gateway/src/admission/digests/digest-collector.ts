@@ -16,73 +16,73 @@ export interface DigestCollectorOptions {
 }
 
 /** The limit that sends a notification into a digest, and the answer of the limits. */
-interface Sending {
+interface OverLimit {
   readonly limit: string
   readonly reservation: Reservation
 }
 
 export interface DigestCollector {
   /** Returns the digest that collects a candidate independent of limits, if any. */
-  specFor(each: Candidate): DigestSpec | undefined
+  specFor(candidate: Candidate): DigestSpec | undefined
   /**
    * Puts a candidate into the digest. One with a later `sendAt` waits for it outside, and joins then. Returns a promise
    * only where the digest is looked up in the store, or is being closed.
    */
   collect(
-    each: Candidate,
+    candidate: Candidate,
     spec: DigestSpec,
     evaluation: Evaluation,
-    sending?: Sending,
+    over?: OverLimit,
   ): Promise<void> | undefined
 }
 
 export function createDigestCollector({ policy, digests }: DigestCollectorOptions): DigestCollector {
-  /** Sets the verdict. `joined` is absent in a preview, which joins no digest. */
-  function digesting(
-    each: Candidate,
+  /** Sets the verdict of a candidate that waits in a digest. `joined` is absent in a preview, which joins none. */
+  function setVerdict(
+    candidate: Candidate,
     closesAt: number,
     { policyVersion }: Evaluation,
-    sending: Sending | undefined,
+    over: OverLimit | undefined,
     joined?: JoinedDigest,
   ): void {
-    each.verdict = {
+    candidate.verdict = {
       status: 'digesting',
       dueAt: closesAt,
       decision: {
         outcome: 'digest',
         reason: 'digest',
-        ...(sending === undefined ? {} : { limit: sending.limit }),
+        ...(over === undefined ? {} : { limit: over.limit }),
         at: closesAt,
         policyVersion,
-        rules: sending === undefined ? [] : ruleReports(sending.reservation),
+        rules: over === undefined ? [] : ruleReports(over.reservation),
       },
-      ...(each.notification.undecided === true ? { patch: { undecided: false } } : {}),
+      ...(candidate.notification.undecided === true ? { patch: { undecided: false } } : {}),
       ...(joined === undefined ? {} : { digest: joined }),
-      booked: false,
+      reserved: false,
     }
   }
 
   return {
     specFor: ({ notification }) =>
       notification.single === true ? undefined : policy.digestFor(notification),
-    collect(each, spec, evaluation, sending) {
+    collect(candidate, spec, evaluation, over) {
       const { now, policyVersion, undo } = evaluation
-      const { notification } = each
+      const { notification } = candidate
       const sendAt = notification.sendAt ?? now
       if (sendAt > now) {
-        each.verdict = undecidedVerdict(policyVersion, sendAt, 'send_at')
+        candidate.verdict = undecidedVerdict(policyVersion, sendAt, 'send_at')
         return undefined
       }
       const { windowMs } = spec
       if (undo === undefined) {
-        digesting(each, now + windowMs, evaluation, sending)
+        setVerdict(candidate, now + windowMs, evaluation, over)
         return undefined
       }
       // A digest that is held up by other items closes for this one after one window, unless the limits of this one hold
       // it up for longer.
-      const closesBy = Math.max(now + windowMs, sending?.reservation.at ?? 0)
+      const closesBy = Math.max(now + windowMs, over?.reservation.at ?? 0)
       const follow = (joined: JoinedDigest): void =>
-        digesting(each, joined.digest.closesAt, evaluation, sending, joined)
+        setVerdict(candidate, joined.digest.closesAt, evaluation, over, joined)
       const joined = digests.join(notification, spec.name, { now, windowMs, closesBy, undo })
       return joined instanceof Promise ? joined.then(follow) : void follow(joined)
     },

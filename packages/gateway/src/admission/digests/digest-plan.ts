@@ -162,7 +162,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
     !closing.gathered.more && leftOf(closing, taken) === 0
 
   /** Closes the digest, or postpones it with the items that are left. */
-  function rest(closing: Closing, taken: number, behind: Behind): DigestWrite {
+  function closeOrPostpone(closing: Closing, taken: number, behind: Behind): DigestWrite {
     const { digest, gathered } = closing
     if (isLast(closing, taken)) return { kind: 'close', digest, left: 0 }
     // The digest has more items than one closing takes: it closes again at once.
@@ -218,7 +218,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
     return {
       accept: [],
       moves: [...ended, ...moves, ...staying(behind, now)],
-      digests: [rest(closing, taken.length, behind)],
+      digests: [closeOrPostpone(closing, taken.length, behind)],
     }
   }
 
@@ -234,7 +234,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
     return {
       accept: [],
       moves: [...ended, ...moves],
-      digests: [rest(closing, taken.length, noneBehind)],
+      digests: [closeOrPostpone(closing, taken.length, noneBehind)],
     }
   }
 
@@ -318,7 +318,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
       ...(content === undefined ? {} : { contents: [content] }),
       accept: [sent],
       moves: [...ended, ...merged, ...staying(behind, now)],
-      digests: [rest(closing, items.length, behind)],
+      digests: [closeOrPostpone(closing, items.length, behind)],
     }
   }
 
