@@ -31,11 +31,7 @@ export function rightsFor(
   return { refused, forMs: Number.POSITIVE_INFINITY }
 }
 
-export function page(
-  rows: readonly Notification[],
-  cursor: string | undefined,
-  limit: number,
-): Page<Notification> {
+function page(rows: readonly Notification[], cursor: string | undefined, limit: number): Page<Notification> {
   const from = cursor === undefined ? 0 : rows.findIndex((row) => row.id === cursor) + 1
   if (from === 0 && cursor !== undefined) throw cursorRefusal()
   const items = rows.slice(from, from + limit)

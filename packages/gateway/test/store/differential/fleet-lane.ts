@@ -8,7 +8,7 @@ import { addressOf, openAt, schemaForSequences } from '../postgres/database.ts'
 import type { Member } from './fleet-pair.ts'
 import type { FleetPair } from './fleet-world.ts'
 
-export interface OpenFleets extends FleetPair {
+interface OpenFleets extends FleetPair {
   /** Ends all processes of a sequence. */
   close(): Promise<void>
 }
