@@ -31,9 +31,10 @@ export interface CountingOptions {
   readonly critical: Bounds | undefined
 }
 
-export type Counting = (countable: Countable, recipient?: Person) => readonly SubjectRules[]
+export type Counting = (countable: Countable, recipient?: CountedRecipient) => readonly SubjectRules[]
 
-type Person = RecipientFields | null | undefined
+/** The stored fields of a recipient, by whose values some limits count. */
+type CountedRecipient = RecipientFields | null | undefined
 
 /** The counters that share a subject. */
 interface Group {
@@ -134,7 +135,7 @@ function groupOf(counters: readonly Counter[]): Group {
 }
 
 /** The limits of a recipient whose streams depend on values of the notification, such as its authors. */
-function rulesByValues(group: Group, of: Countable, recipient: Person): readonly Limit[] {
+function rulesByValues(group: Group, of: Countable, recipient: CountedRecipient): readonly Limit[] {
   const authors = group.fields.includes('actor') ? authorsOf(of) : ['']
   const values = valuesOf(group.fields, of, authors[0]!, recipient)
   if (authors.length > 1) return rulesByAuthor(group, values, authors)
@@ -161,7 +162,7 @@ function rulesByAuthor(group: Group, values: Values, authors: readonly string[])
 function rulesElsewhere(
   { subjectFields, rules }: Elsewhere,
   of: Countable,
-  recipient: Person,
+  recipient: CountedRecipient,
 ): readonly SubjectRules[] {
   const authors = subjectFields.includes('actor') ? authorsOf(of) : ['']
   return authors.map((author) => ({
@@ -173,7 +174,12 @@ function rulesElsewhere(
   }))
 }
 
-function valuesOf(fields: readonly ValueField[], of: Countable, author: string, recipient: Person): Values {
+function valuesOf(
+  fields: readonly ValueField[],
+  of: Countable,
+  author: string,
+  recipient: CountedRecipient,
+): Values {
   const values: Partial<Record<ValueField, string>> = {}
   for (const field of fields) {
     if (field === 'actor') values.actor = author
@@ -187,7 +193,7 @@ function valuesOf(fields: readonly ValueField[], of: Countable, author: string, 
  * Normalises the address for limits per address: mail addresses count without regard to case, since no two
  * mailboxes differ in it alone.
  */
-function addressOf(of: Countable, recipient: Person): string {
+function addressOf(of: Countable, recipient: CountedRecipient): string {
   const found = address(of.to, recipient, of.channel) ?? ''
   return of.channel === 'email' ? found.toLowerCase() : found
 }
