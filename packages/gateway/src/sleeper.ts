@@ -14,7 +14,7 @@ const awayMs = 2_000
 const triesPerMs = 1
 
 /**
- * The delay until the next try, ms: `firstMs` behind the first failure, and twice as long with each further one.
+ * The delay until the next try, ms: `firstMs` after the first failure, and twice as long with each further one.
  * @param failures - failures in a row before this one
  * @param error - the reason of this one, where it is known
  * @param tried - how many are tried again at present

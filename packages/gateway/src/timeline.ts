@@ -1,7 +1,7 @@
 /**
  * Shortens long timelines. Most have a handful of events; one whose provider answers 429 for a day would have
  * thousands, rewritten with each of them. The beginning and the end are kept and the middle is left out, so that the
- * rest is still a legal path, and the event behind the gap says how many were omitted. Pure.
+ * rest is still a legal path, and the event after the gap says how many were omitted. Pure.
  */
 
 /** The maximum number of events that are kept. */
@@ -21,7 +21,7 @@ export interface Timeline<E> {
   readonly omitted?: number
 }
 
-/** Finds the event with this number, counted from 0 over all events. Of one that was left out: the one behind the gap. */
+/** Finds the event with this number, counted from 0 over all events. Of one that was left out: the one after the gap. */
 export function eventAt<E>({ timeline, omitted }: Timeline<E>, number: number): E | undefined {
   if (omitted === undefined || number < firstMax) return timeline[number]
   return timeline[Math.max(firstMax, number - omitted)]

@@ -136,7 +136,7 @@ export function suppressed(
 /** Builds the verdict of a reservation: queued now, or scheduled for the reserved time with the reason of the delay. */
 export function reservedVerdict(input: {
   readonly policyVersion: string
-  /** Read behind the answer of the limits: they may have looked at the clock after the decision began. */
+  /** Read after the answer of the limits: they may have looked at the clock after the decision began. */
   readonly now: number
   /** The instant that was asked for. A later one that nothing explains is that of a clock which is ahead: no delay. */
   readonly notBefore?: number

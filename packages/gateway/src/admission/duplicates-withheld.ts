@@ -1,6 +1,6 @@
 /**
  * Duplicates that were accepted around a loss of the server of the limits. Each of them took the fingerprint, the one before
- * the loss and the other behind it, and the record could not tell the second of the first. When one is fired the server
+ * the loss and the other after it, and the record could not tell the second of the first. When one is fired the server
  * answers that another holds the fingerprint, and this one is suppressed if the record says that the other goes in its place.
  */
 import { isFinal, type Notification } from '../model.ts'

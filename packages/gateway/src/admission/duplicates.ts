@@ -73,7 +73,7 @@ export function createDuplicates({ policy, state, limiter, store, clock }: Dupli
   /**
    * Takes a fingerprint that another notification holds if that was never accepted, or is no first any more; false where it
    * is one on record. Its process may have died before the commit, and what it did not accept comes again: from Kafka, or
-   * from a client; or behind the commit that ended it, before it gave back what that notification held. The place of the
+   * from a client; or after the commit that ended it, before it gave back what that notification held. The place of the
    * limits that it has reserved is free then.
    */
   async function takeOrphaned(

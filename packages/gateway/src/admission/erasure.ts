@@ -2,7 +2,7 @@
  * Erases a recipient: waiting notifications are cancelled, and stored ones keep counting in the limits without recipient
  * or content. A send attempt in flight cannot be cancelled; the erasure waits for its end. An erasure interrupted by a
  * crash is completed by the next process that starts, or by one that hears of the death, so that no recipient stays
- * erased in part. It is begun once: what is saved of a recipient behind its beginning is of one who came back.
+ * erased in part. It is begun once: what is saved of a recipient after its beginning is of one who came back.
  */
 
 import { SluiceError } from '../errors.ts'

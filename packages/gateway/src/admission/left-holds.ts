@@ -39,7 +39,9 @@ export class LeftHolds {
     }
   }
 
-  /** Does the work behind what is left of these recipients; rejects where the server of the limits is still away. */
+  /**
+   * Releases what is left of these recipients, and then does the work. Rejects where the server of the limits is still away.
+   */
   before<T>(recipients: () => readonly Omit<Holder, 'id'>[], work: () => Promise<T>): Promise<T> {
     if (this.#left.size === 0) return work()
     const left = recipients().flatMap((each) => [...(this.#left.get(keyOf(each)) ?? [])])

@@ -1,6 +1,6 @@
 /**
  * The turn of one subject in which waiting notifications move up: which of them have to be evaluated again, because a
- * place became free behind the pass, and which are new. Pure.
+ * place became free after the pass, and which are new. Pure.
  */
 import type { Subject } from '../ports.ts'
 

@@ -56,7 +56,7 @@ export interface MovingUp {
    */
   recorded(id: string): void
   /**
-   * Walks the record in the background and lets those move up who were promised an instant under another policy; behind a
+   * Walks the record in the background and lets those move up who were promised an instant under another policy; after a
    * kill, or a stop that cut this short, everybody, for a place that became free may not have been given to anybody. Saved
    * preferences are applied by `review` before that. A subject in which a place becomes free meanwhile does not wait for it.
    */
@@ -82,7 +82,7 @@ const [noInstant, anyInstant] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFIN
  * Where more wait for one subject, newcomers are reserved behind all of them after that, and close up when the pass is over.
  */
 const pausedMax = 2 * sliceMax
-/** Delay before those of a subject are tried again behind the first failure, ms. */
+/** Delay before those of a subject are tried again after the first failure, ms. */
 const againMs = 1_000
 
 export function createMovingUp(options: MovingUpOptions): MovingUp {

@@ -287,7 +287,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     const isForbidden = forbidden !== undefined && !(leavesHeld && isHoldReason(forbidden))
     if (!refused && !isForbidden && !(isReleased && holds)) return true
     try {
-      // The holds of a suppressed one are released behind its commit, also where the limits cannot be asked now.
+      // The holds of a suppressed one are released after its commit, also where the limits cannot be asked now.
       const mode = refused ? { onlySuppresses: true } : { holds: true, waitOnly: true, waited: true }
       return (await redecide(notification, mode)) || conflicted
     } catch (error) {

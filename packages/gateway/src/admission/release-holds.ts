@@ -67,7 +67,7 @@ const retryMs = 1_000
 /** Notifications whose holds are retried at once. Those of any more are over when their instants have passed. */
 const retriesMax = 10_000
 /**
- * Time behind the end of a process, and between two looks at the role `releases`, ms: the process that held it may be the
+ * Time after the end of a process, and between two looks at the role `releases`, ms: the process that held it may be the
  * one that has gone, and another one gets it with its next beat.
  */
 const goneMs = 5_000

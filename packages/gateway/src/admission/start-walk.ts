@@ -39,7 +39,7 @@ export interface StartWalk {
   meetAll(): void
   /** True if it has come to the end of the record once. */
   isThrough(): boolean
-  /** True unless there are some to meet behind a kill. */
+  /** True unless there are some to meet after a kill. */
   isWhole(): boolean
   isUnderWay(): boolean
 }

@@ -36,13 +36,13 @@ export function storedStages(holds: readonly HoldRecord[]): readonly StoredStage
 
 export interface StageWriterOptions {
   readonly ledger: Pick<Ledger, 'commit'>
-  /** Called behind each write. */
+  /** Called after each write. */
   readonly onWritten: (() => void) | undefined
   readonly onError: (what: string, error: unknown) => void
 }
 
 export interface StageWriter {
-  /** Writes a stage behind the writes before. */
+  /** Writes a stage after the writes before. */
   write(stored: StoredStage, onFailure?: () => void): void
   /** Resolves when all is written. */
   written(): Promise<void>

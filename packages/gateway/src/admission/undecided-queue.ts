@@ -32,8 +32,8 @@ export interface UndecidedQueue {
 /**
  * The most notifications that are decided side by side: their questions are asked in their order, and their changes share
  * commits. Decided one by one they would hardly end, for new notifications of their tenants wait behind them. After a
- * question without an answer the next round is one notification, and each round behind it twice as many: a question
- * without an answer in the middle of a round would be decided behind the rest of that round.
+ * question without an answer the next round is one notification, and each round after it twice as many: a question
+ * without an answer in the middle of a round would be decided after the rest of that round.
  */
 const togetherMax = 64
 /** Time between two tries while the server does not answer, ms. */

@@ -27,7 +27,7 @@ export interface Unrecorded {
 
 /** Ids that are remembered: more than a process has commits under way at once. One whose commit was refused is the oldest. */
 const unrecordedMax = 10_000
-/** Delay before an id is tried again, ms, four times as long each time. A commit under way is over behind the last. */
+/** Delay before an id is tried again, ms, four times as long each time. A commit under way is over after the last. */
 const [againMs, triesMax] = [250, 3]
 
 export function createUnrecorded({ moveUpFrom, sleep, isStopped, onError }: UnrecordedOptions): Unrecorded {

@@ -41,9 +41,9 @@ export function growthPercent(liveMib: number, memoryMib: number): number {
 /** A process rests while its event loop is in use for less than this share of the time between two looks. */
 const restShare = 0.05
 
-/** A process that has worked gives its garbage back behind a rest of this length, however little it is. */
+/** A process that has worked gives its garbage back after a rest of this length, however little it is. */
 const restMaxMs = 10 * 60_000
-/** It does so behind a shorter one where it keeps more than this, MiB, or more than half of the memory that it may use. */
+/** It does so after a shorter one where it keeps more than this, MiB, or more than half of the memory that it may use. */
 const keptMaxMib = 400
 const shortRestMs = 60_000
 
@@ -60,7 +60,7 @@ export function isToGiveBack(restMs: number, residentMib: number, memoryMib: num
 }
 
 /**
- * Lets the heap grow, and gives its garbage back once when the process rests: behind the start at once, behind work as
+ * Lets the heap grow, and gives its garbage back once when the process rests: after the start at once, after work as
  * `isToGiveBack` says.
  *
  * @param everyMs time between two looks whether the process rests

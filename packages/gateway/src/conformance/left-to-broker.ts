@@ -128,7 +128,7 @@ export function exerciseSharedLeft(name: string, open: () => Promise<LeavingReco
       const [one, two] = await held(a, {}, {})
       for (let time = 0; time < 2; time += 1)
         assert.deepEqual(await b.left.take([nameOf(one!, a.id), nameOf(two!, '999')]), [one])
-      // The confirmation comes behind: it takes nothing from its new holder.
+      // The confirmation comes afterwards: it takes nothing from its new holder.
       await a.left.leave([one!])
       assert.deepEqual((await b.store.begin([{ notification: one! }])).refused, new Set())
       assert.deepEqual((await a.store.begin([{ notification: one! }])).refused, new Set([one!.id]))

@@ -93,7 +93,7 @@ export class InFlightSends {
   /**
    * Has a call counted anew before it is written, and resolves at its instant; to false if that is not possible in time.
    * Undefined where it need not: it counts only a little earlier, or nobody else would use its place if this process were
-   * killed behind the writing.
+   * killed after the writing.
    */
   countBefore(inFlightSend: InFlightSend): Promise<boolean> | undefined {
     const now = this.#clock.now()

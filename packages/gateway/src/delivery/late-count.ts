@@ -58,7 +58,7 @@ export async function countAnew(
 
 /**
  * Has the limits count a call before it is written, and waits for the instant at which it counts; false where that was not
- * possible until `endsAt`. A process that is killed right behind the writing leaves no count that lies before it. Where an
+ * possible until `endsAt`. A process that is killed right after the writing leaves no count that lies before it. Where an
  * answer takes longer than a count may lie before the writing, the limits are asked again for an instant ahead.
  */
 export async function countBefore(

@@ -8,7 +8,7 @@ export interface Report {
   /** The instant at which it happened, epoch ms. */
   readonly at: number
   /**
-   * The same instant as the reporter told it, epoch ms: what it is on the time line differs behind a step of the clock, and
+   * The same instant as the reporter told it, epoch ms: what it is on the time line differs after a step of the clock, and
    * between processes. @defaultValue `at`
    */
   readonly toldAt?: number

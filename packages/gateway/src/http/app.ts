@@ -86,7 +86,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   app.decorateRequest('caller')
   app.decorateRequest('received', null)
   app.addHook('onRequest', (request, reply, done) => {
-    // While Fastify closes, it lets every answer end its connection; requests that have arrived behind it are
+    // While Fastify closes, it lets every answer end its connection; requests that have arrived after it are
     // to be answered too.
     if (reply.raw.hasHeader('connection') && isFollowed(request.raw.socket))
       reply.raw.removeHeader('connection')

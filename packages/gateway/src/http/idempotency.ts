@@ -75,7 +75,7 @@ export function createIdempotency(options: {
     const beginning = once.begin(key, requestHash)
     const begun = beginning instanceof Promise ? await beginning : beginning
     if (begun !== 'new') {
-      // The mark may be one of a process that has died behind its commit, or of another body that is about to be refused.
+      // The mark may be one of a process that has died after its commit, or of another body that is about to be refused.
       const answer = await recorded(key, requestHash)
       if (answer !== undefined) return answer
       if (begun === 'mismatch') throw mismatch()

@@ -2,7 +2,7 @@
  * Accepts batches in the background, a few recipients at a time. Each module of each tenant has a queue in which its jobs
  * stand in order of arrival; queues take turns (round robin), so that no module's jobs delay those of another. Of several
  * processes one accepts the batches of all, which keeps that order. The accepted notifications of a step and the progress
- * of its job are one commit: after a crash the next process continues behind the last step. A few jobs are in memory at
+ * of its job are one commit: after a crash the next process continues after the last step. A few jobs are in memory at
  * once, the others are in the store only.
  */
 import { encodingOf, type SharedContent } from '../content.ts'

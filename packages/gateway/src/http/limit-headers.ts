@@ -28,7 +28,7 @@ export function limitHeaders(usage: readonly ThrottleUsage[], now: number, ahead
   return headers
 }
 
-/** Windows are asked again behind this time while nobody knows their use, ms. */
+/** Windows are asked again after this time while nobody knows their use, ms. */
 const askAgainMs = 1_000
 
 /** The usage that is told while the limits cannot be asked: nothing is left, since nothing passes now. */

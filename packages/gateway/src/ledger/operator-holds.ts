@@ -164,7 +164,7 @@ export async function createOperatorHolds(options: OperatorHoldsOptions): Promis
     return true
   }
 
-  /** Puts in force what is on record, behind the writes of this process. */
+  /** Puts in force what is on record, after the writes of this process. */
   async function reread(): Promise<void> {
     const now = clock.now()
     const onRecord = new Map((await recorded()).map((hold) => [hold.name, hold]))

@@ -11,7 +11,7 @@ export interface FleetReport {
   readonly outdated: number
   /** Notifications of gateways that died, by whether their call may have left. */
   readonly takenOver: Readonly<Record<'may_have_left' | 'waiting', number>>
-  /** Lives of servers of the limits of which this process has heard behind its start. */
+  /** Lives of servers of the limits of which this process has heard since its start. */
   readonly servers: number
   /** How wrong the clock of this process may be beside that of the record, ms; undefined where it follows none. */
   readonly clockErrorMs: number | undefined

@@ -176,7 +176,7 @@ export interface RoomState {
   /** Counts what this process has put on record, or taken off it. */
   count(tenant: string, by: Partial<Occupancy>): void
   /**
-   * Takes room before a change is written; it is given back behind the change, when that counts by itself. No bound is
+   * Takes room before a change is written; it is given back after the change, when that counts by itself. No bound is
    * exceeded, whoever takes at the same time. Without a promise where no other process must be asked; rejects with
    * STATE_UNAVAILABLE.
    */

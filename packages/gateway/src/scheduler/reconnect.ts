@@ -27,7 +27,7 @@ export type Reconnect = (tenant: string, recipient: string) => Promise<boolean>
 /** Returns the function to call when a recipient connects. */
 export function createReconnect(options: ReconnectOptions): Reconnect {
   const { store, ledger, scheduler, clock } = options
-  /** Recipients who are searched for: true where something may have been put back behind the search. */
+  /** Recipients who are searched for: true where something may have been put back after the search. */
   const searching = new Map<string, boolean>()
 
   async function release(recorded: Notification): Promise<void> {

@@ -1,4 +1,4 @@
-/** Stored answers behind an erasure: an answer names recipients in the results of a batch, and nowhere else. Pure. */
+/** Stored answers after an erasure: an answer names recipients in the results of a batch, and nowhere else. Pure. */
 
 interface Result {
   readonly recipient: string

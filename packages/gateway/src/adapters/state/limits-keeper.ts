@@ -187,7 +187,7 @@ export async function createLimitsKeeper(options: LimitsKeeperOptions): Promise<
   async function end(): Promise<void> {
     mode = 'ending'
     drop()
-    // Nobody else asks the server meanwhile, and who has not reached it lately would begin again behind it.
+    // Nobody else asks the server meanwhile, and who has not reached it lately would begin again after it.
     for (let waitedMs = 0; waitedMs < overMs; waitedMs += lookMs) {
       ping(server.redis).catch(() => {})
       await sleep(lookMs)

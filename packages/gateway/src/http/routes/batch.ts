@@ -200,7 +200,7 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
     if (entries.length > answeredMax) return openJob(request, batch, keep)
     const drafts = entries.flatMap((entry) => ('draft' in entry ? [entry.draft] : []))
     if (drafts.length === 0) return answerOf(entries, [], aheadOf(clock))
-    // The stored answer is the sent answer, to the letter: the wall clock may be set behind the commit.
+    // The stored answer is the sent answer, to the letter: the wall clock may be set after the commit.
     let answer: Answer | undefined
     const results = await gate.admit({
       caller: request.caller,

@@ -203,7 +203,7 @@ export class Session {
     })
   }
 
-  /** Goes on with a mail behind a reply of the server. */
+  /** Goes on with a mail after a reply of the server. */
   #go({ transaction, resolve }: Order, turn: Turn, mayBeWritten: boolean): void {
     const { say, result, close = false, elsewhere = false } = turn
     if (!mayBeWritten) {

@@ -30,7 +30,7 @@ export interface OutgoingOptions {
   readonly lookEveryMs?: number
 }
 
-/** The part of the scheduler that the queue calls; the scheduler is created behind the queue. */
+/** The part of the scheduler that the queue calls; the scheduler is created after the queue. */
 interface OutgoingScheduler {
   keep(taken: readonly Notification[]): void
   postpone(notification: Notification, at: number): void
@@ -50,9 +50,9 @@ const prefetchMax = 2_000
 const prefetchMin = 10
 /** The same of all tenants. */
 const prefetchTotal = 20_000
-/** A notification whose queue is full is published again behind this time, ms. */
+/** A notification whose queue is full is published again after this time, ms. */
 const fullMs = 1_000
-/** Notifications that have left are forgotten at the latest behind this time, ms. */
+/** Notifications that have left are forgotten at the latest after this time, ms. */
 const sweepMs = 1_000
 
 export function createOutgoingQueue(options: OutgoingOptions): OutgoingQueue {

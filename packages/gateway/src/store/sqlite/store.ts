@@ -225,7 +225,7 @@ export function createSqliteStore({
     async isApplied(change) {
       group.flush()
       await largeValues.settled()
-      // Answered by the writer's thread behind every change that was sent to it.
+      // Answered by the writer's thread after every change that was sent to it.
       await ask('counters')
       return isOnRecord(this, change)
     },

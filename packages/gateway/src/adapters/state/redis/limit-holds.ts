@@ -115,7 +115,7 @@ export function createLimitHolds({ calls, member, onError }: LimitHoldsOptions):
         dropIdle(own)
         return [tell({ operation: 'release', subject, own: [token] })]
       })
-      // Newcomers of this process ask behind the release, which is on its way.
+      // Newcomers of this process ask after the release, which is on its way.
       pauses.resumeAll(subjects)
       await Promise.all(told)
     },

@@ -101,7 +101,7 @@ export async function createRedisBus({
     try {
       await inTime(async () => {
         await Promise.all([own.connect().then(() => meetNodes(own)), heard.connect()])
-        // Channels that are added meanwhile are heard behind the others.
+        // Channels that are added meanwhile are heard after the others.
         for (let known = 0; known < subscriptions.length; ) {
           const added = subscriptions.slice(known)
           known = subscriptions.length

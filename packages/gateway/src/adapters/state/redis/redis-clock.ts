@@ -1,6 +1,6 @@
 /**
  * The clock of a Redis server beside the time of the fleet. Scripts take the server's clock, with the lead that was read at the
- * registration. A clock that has fallen behind since is noticed by the scripts. One that has gained is noticed here:
+ * registration. A clock that has fallen behind since then is noticed by the scripts. One that has gained is noticed here:
  * for them a question at a later instant is one that took longer.
  */
 import type { Clock } from '../../../ports.ts'
@@ -48,7 +48,7 @@ export async function readClock(
 }
 
 /**
- * Compares the answer to a TIME behind other questions with the present instant. `right`; `fast`: the clock is to be read
+ * Compares the answer to a TIME after other questions with the present instant. `right`; `fast`: the clock is to be read
  * again; `ahead`: what was answered before it counts at instants that have not come.
  */
 export function lookAtTime(time: Reply, reading: ClockReading, now: number): 'right' | 'fast' | 'ahead' {

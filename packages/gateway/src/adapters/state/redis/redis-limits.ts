@@ -189,7 +189,7 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
     }
 
   /**
-   * Waits for all: a caller that hears of a failure releases what it has asked for, and nothing may be taken behind that.
+   * Waits for all: a caller that hears of a failure releases what it has asked for, and nothing may be taken after that.
    * Where one fails, the subjects that others have paused are resumed, as the caller hears of none.
    */
   async function together<Answer>(

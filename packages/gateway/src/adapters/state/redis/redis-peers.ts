@@ -201,7 +201,7 @@ export async function createRedisPeers(options: RedisPeersOptions): Promise<Peer
       isOpen = false
       clearInterval(beating)
       for (const question of asking.values()) question.end()
-      // The client writes behind this turn, and the bus may be closed next.
+      // The client writes after this turn, and the bus may be closed next.
       await new Promise(setImmediate)
     },
   }

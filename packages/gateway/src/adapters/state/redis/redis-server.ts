@@ -58,7 +58,7 @@ export interface RedisServer {
    * before may be that of another life.
    */
   expect(number: number): boolean
-  /** Gives the connection up, with all questions under way: what is asked next is asked behind a new registration. */
+  /** Gives the connection up, with all questions under way: what is asked next is asked after a new registration. */
   renew(): void
   /** Sends one command outside the rounds: waits for a connection a second at most, and as long as a round for the answer. */
   command(...args: readonly string[]): Promise<Reply>

@@ -59,7 +59,7 @@ export interface RedisState {
 
 /** Connections to servers that are registered. */
 export interface RedisConnections extends RedisState {
-  /** Gives all connections up: what is asked next is asked behind a new registration. */
+  /** Gives all connections up: what is asked next is asked after a new registration. */
   renew(): void
 }
 

@@ -54,7 +54,7 @@ export interface RedisThrottleOptions {
 
 /** The script says `never` so. */
 const never = 2 ** 48 - 1
-/** The tenants that are asked for their next promotion at once, at the start and behind the end of a process. */
+/** The tenants that are asked for their next promotion at once, at the start and after the end of a process. */
 const tenantsTogether = 64
 /** The most processes that have gone, the last ones, that are remembered. */
 const goneMax = 64

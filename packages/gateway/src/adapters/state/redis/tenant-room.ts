@@ -37,7 +37,7 @@ export interface Tenant {
   asked: readonly RoomRequest[]
   isAsking: boolean
   /**
-   * True behind the first answer: the room names this process from then on, so that its use is read from the record where
+   * True after the first answer: the room names this process from then on, so that its use is read from the record where
    * it is found dead. The first question has a room that does not name it filled anew.
    */
   isMet: boolean

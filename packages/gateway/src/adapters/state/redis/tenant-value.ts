@@ -4,7 +4,7 @@
  * under that generation, unless its claim was lost meanwhile. The claim is renewed while the record is read, which takes
  * seconds where very many wait; others ask again meanwhile. An acceptance bears the generation under which it was decided,
  * and the store refuses one from before: so no acceptance is missed that was on its way while the record was read. A
- * process whose claim was lost may take its generation behind the one that fills the value; all that is decided under the
+ * process whose claim was lost may take its generation after the one that fills the value; all that is decided under the
  * value is refused then, until a process that hears of it has the value filled again.
  */
 import { randomBytes } from 'node:crypto'
@@ -68,7 +68,7 @@ export function createTenantValue(options: TenantValueOptions): TenantValue {
     const renewing = setInterval(() => {
       renewals += 1
       if (renewals > renewalsMax) return
-      // One that comes late, or behind the fill, changes nothing.
+      // One that comes late, or after the fill, changes nothing.
       redis.ask(script, keyOf(tenant), ['keep', '{}', claim]).catch(() => undefined)
     }, renewMs)
     renewing.unref()

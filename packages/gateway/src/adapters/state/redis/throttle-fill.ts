@@ -28,7 +28,7 @@ export interface FillPart {
   readonly waiting: readonly (readonly [id: string, module: string, dueAt: number, place: number])[]
   /**
    * Has only the last part: no instant from the first of these up to the second is free for the tenant. Without it the first
-   * question behind the fill searches all that waits: 60 ms of the CPU of Redis with 20,000 (decision record 0031, Measured).
+   * question after the fill searches all that waits: 60 ms of the CPU of Redis with 20,000 (decision record 0031, Measured).
    */
   readonly full?: readonly [since: number, until: number]
 }

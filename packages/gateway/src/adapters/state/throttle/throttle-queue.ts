@@ -230,7 +230,7 @@ export class ThrottleQueue {
   }
 
   /**
-   * Closes the gaps of places that had come and are free since the last call; to be called once behind all entries that
+   * Closes the gaps of places that had come and are free since the last call; to be called once after all entries that
    * leave together. Such a gap is shorter than a window: no single place fits into it, and all together move by it.
    */
   closeUp(now: number): void {

@@ -135,7 +135,7 @@ export function prepareErasures(parts: ErasuresParts): Erasures {
       const names = [...found, tenant, recipient, end] as const
       const waiting = open.all(...names, openMax)
       if (waiting.length > 0) {
-        // A digest that is made of them is accepted behind all that is on record now.
+        // A digest that is made of them is accepted after all that is on record now.
         unbind.run(tenant, recipient)
         return { open: waiting.map(({ id }) => id as string) }
       }

@@ -221,7 +221,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
   let checkpointedAt = 0
 
   /**
-   * Copies the log into the file behind every so many parts. SQLite does so by itself too (`checkpointPages`), but in the
+   * Copies the log into the file after every so many parts. SQLite does so by itself too (`checkpointPages`), but in the
    * middle of somebody's commit.
    */
   function checkpoint(): void {

@@ -46,7 +46,7 @@ function write(): void {
 }
 
 /**
- * Drops a part that no row refers to, where nothing else is to do; else behind every so many transactions, so that it
+ * Drops a part that no row refers to, where nothing else is to do; else after every so many transactions, so that it
  * never waits for ever. False where there is none.
  */
 function sweep(): boolean {
