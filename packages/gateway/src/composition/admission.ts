@@ -3,21 +3,14 @@
  * scheduler and the throttle queue are given the gate, which they call when a notification is due, when they start.
  */
 
-import { createMemoryState } from '../adapters/state/memory.ts'
 import { createMemoryThrottle } from '../adapters/state/throttle/memory-throttle.ts'
 import { createOrphans } from '../admission/digests/orphans.ts'
-import { duplicatesWithheld } from '../admission/duplicates-withheld.ts'
 import { createErasure } from '../admission/erasure.ts'
-import { createFreedSlots, createNewcomerPause } from '../admission/freed-slots.ts'
+import { createNewcomerPause } from '../admission/freed-slots.ts'
 import { createGate } from '../admission/gate.ts'
-import { createHeldSubjects } from '../admission/held-subjects.ts'
 import { createHoldOrder } from '../admission/hold-order.ts'
 import { createHoldWalk } from '../admission/hold-walk.ts'
-import { createLatePlans } from '../admission/late-plans.ts'
-import { createLimiterRecovery } from '../admission/limiter-recovery.ts'
 import { createPolicyCommits } from '../admission/policy-commits.ts'
-import { createForbiddenHours } from '../admission/quiet-hours.ts'
-import { createRecipientLimiter } from '../admission/recipient-limiter.ts'
 import { createHoldReleaser } from '../admission/release-holds.ts'
 import { createSuspects } from '../admission/suspects.ts'
 import { createTenantThrottle } from '../admission/tenant-throttle/tenant-throttle.ts'
@@ -25,13 +18,13 @@ import { tenantOf } from '../config/config.ts'
 import { channelsOf, selfAddressed } from '../config/pools.ts'
 import { unlessStateAway } from '../errors.ts'
 import { createJobs } from '../http/jobs.ts'
-import type { Subject } from '../ports.ts'
 import { createEmbeddedQueue } from '../queue/embedded.ts'
 import { createWithholdingQueue } from '../queue/withholding.ts'
 import { createOwnSweep } from '../scheduler/own-sweep.ts'
 import { createScheduler } from '../scheduler/scheduler.ts'
 import { createUnserved } from '../scheduler/unserved.ts'
 import { type Broker, createBrokerQueue } from './outgoing.ts'
+import { createRecipientLimits } from './recipient-limits.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 import type { Storage } from './storage.ts'
 
@@ -39,61 +32,13 @@ export type Admission = ReturnType<typeof createAdmission>
 
 export function createAdmission(context: RuntimeContext, record: Storage, broker?: Broker) {
   const { config, policy: livePolicy, parts, clock, random, members, notifier, log, errorsOf } = context
-  const { store, ledger, recipients, contents, holds, complaints, limits } = record
+  const { store, ledger, recipients, contents, limits } = record
   const onError = unlessStateAway(errorsOf('admission'))
   const policy = livePolicy.part
   const { marginMs } = config.limits
 
-  // The limits of recipients, which are restored from facts in the store: in memory, or in Redis for all processes.
-  const freedSlots = createFreedSlots(onError)
-  const forbiddenHours = createForbiddenHours(policy, () => clock.aheadMs?.() ?? 0, {
-    untilOf: holds.untilOf,
-    guardedUntil: complaints.guardedUntil,
-  })
-  const recover = createLimiterRecovery({
-    store,
-    policy,
-    ledger,
-    recipients,
-    forbiddenHours,
-    clock,
-    marginMs,
-    isUnsettled: () => store.unsettled && !freedSlots.isThrough(),
-    ...(parts.recoveryRows === undefined ? {} : { pageRows: parts.recoveryRows }),
-  })
-  const onOutdated = (subject: Subject): void => freedSlots.report([subject])
-  const planLate = createLatePlans({
-    store,
-    ledger,
-    policy,
-    recipients,
-    forbiddenHours,
-    clock,
-    marginMs,
-    onMoved: freedSlots.report,
-    onError,
-  })
-  const limitsOf = parts.limitsOf ?? limits?.limits
-  const ownState =
-    limitsOf?.({ marginMs, recover, rulesName: () => policy.version, onOutdated, planLate }) ??
-    createMemoryState({
-      clock,
-      marginMs,
-      recover,
-      ...(parts.subjectsMax === undefined ? {} : { subjectsMax: parts.subjectsMax }),
-      onOutdated,
-      planLate,
-    })
-  const state = parts.wrapState?.(ownState) ?? ownState
-  const heldSubjects = createHeldSubjects({ policy })
-  const limiter = complaints.behind(
-    heldSubjects.behind(
-      duplicatesWithheld(
-        createRecipientLimiter({ state, policy, forbiddenHours, clock, onFreed: freedSlots.report }),
-        { state, store, policy, clock },
-      ),
-    ),
-  )
+  const recipientLimits = createRecipientLimits(context, record, onError)
+  const { freedSlots, forbiddenHours, state, heldSubjects, limiter } = recipientLimits
 
   // The limits of tenants and modules, and the release of everything reserved in any limit.
   const ratesOf = (tenant: string) => {
