@@ -15,12 +15,14 @@ import { unlessStateAway } from '../errors.ts'
 import type { UnsubscribeLinks } from '../http/unsubscribe.ts'
 import { createFleetPresence } from '../http/websocket/fleet-presence.ts'
 import { createWebSocketHub, type WebSocketHub } from '../http/websocket/hub.ts'
+import type { Policy } from '../policy/policy.ts'
 import { address, isInvalid, optedOut } from '../policy/preferences.ts'
-import type { Account, Presence, Provider, Templates } from '../ports.ts'
+import type { Account, Clock, Presence, Provider, Templates } from '../ports.ts'
 import { createSandbox } from '../providers/sandbox/adapter.ts'
 import { createSharedAccounts } from './accounts.ts'
 import type { Admission } from './admission.ts'
 import { createComplaintAlerts } from './complaint-alerts.ts'
+import type { Fleet } from './fleet-parts.ts'
 import { liveAlerts, liveProvider } from './live.ts'
 import { createPool, createProviders } from './pools.ts'
 import type { RuntimeContext } from './runtime-context.ts'
@@ -45,26 +47,7 @@ export async function createDispatch(
 ) {
   const onError = unlessStateAway(errorsOf('delivery'))
   const { marginMs } = config.limits
-  const hub: WebSocketHub = createWebSocketHub({
-    clock,
-    marginMs,
-    waitingMax: config.webSocket.waitingMax,
-    windowsOf: (tenant) => tenantOf(config.tenants, tenant).webSocketRate.windows,
-    ...(fleet && {
-      fleet: {
-        take: fleet.state.tenantRate({
-          name: 'websocket',
-          marginMs,
-          counted: (tenant) => hub.room(tenant).throttle.counted(),
-        }),
-        passOn: (...message) => fleet.state.peers.tell('published', message),
-      },
-    }),
-  })
-  const peers = fleet?.state.peers
-  peers?.listen('published', (message) => hub.passOn(...(message as Parameters<typeof hub.passOn>)))
-  const everywhere = peers && createFleetPresence({ hub, peers })
-  const presence: Presence = everywhere ?? hub
+  const { hub, everywhere, presence } = createPresence(config, clock, fleet)
   const sandbox = createSandbox({
     ...parts.sandbox,
     clock,
@@ -118,21 +101,8 @@ export async function createDispatch(
     for (const pool of pools) if (pool.channel === channel) pool.hold(account, until, clock.now(), since)
   })
 
-  const fixed = selfAddressed(config.pools)
-  const ownSockets = config.pools.some(({ provider }) => provider === 'websocket')
   const dispatcher = createDispatcher({
-    rules: {
-      suppression({ to, category, channel, priority }, recipient) {
-        if (optedOut(recipient, category, channel, priority)) return 'opted_out'
-        const found = address(to, recipient, channel)
-        const bounced = found !== undefined && !fixed.has(channel) && isInvalid(recipient, channel, found)
-        return bounced ? 'invalid_address' : undefined
-      },
-      quietAt: forbiddenHours.reasonAt,
-      policyVersion: () => policy.version,
-      isHeld: (notification) => forbiddenHours.heldUntil(notification) !== undefined,
-      away: ownSockets ? createAway(config, presence) : undefined,
-    },
+    rules: sendRulesOf(config, policy, forbiddenHours, presence),
     routes: [...Map.groupBy(pools, (pool) => pool.channel).values()].map((sharing) => new Route(sharing)),
     queue,
     store,
@@ -215,6 +185,55 @@ export async function createDispatch(
       await Promise.all([persistence.close(), alerts?.close()])
       await Promise.all(providers.map((provider) => provider.close()))
     },
+  }
+}
+
+/** Tells who is connected to this process, and where there are several, to any of them. */
+function createPresence(config: Config, clock: Clock, fleet: Fleet | undefined) {
+  const { marginMs } = config.limits
+  const hub: WebSocketHub = createWebSocketHub({
+    clock,
+    marginMs,
+    waitingMax: config.webSocket.waitingMax,
+    windowsOf: (tenant) => tenantOf(config.tenants, tenant).webSocketRate.windows,
+    ...(fleet && {
+      fleet: {
+        take: fleet.state.tenantRate({
+          name: 'websocket',
+          marginMs,
+          counted: (tenant) => hub.room(tenant).throttle.counted(),
+        }),
+        passOn: (...message) => fleet.state.peers.tell('published', message),
+      },
+    }),
+  })
+  const peers = fleet?.state.peers
+  peers?.listen('published', (message) => hub.passOn(...(message as Parameters<typeof hub.passOn>)))
+  const everywhere = peers && createFleetPresence({ hub, peers })
+  const presence: Presence = everywhere ?? hub
+  return { hub, everywhere, presence }
+}
+
+/** The rules that hold at the moment of sending. */
+function sendRulesOf(
+  config: Config,
+  policy: Policy,
+  forbiddenHours: Admission['forbiddenHours'],
+  presence: Presence,
+): SendRules {
+  const fixed = selfAddressed(config.pools)
+  const ownSockets = config.pools.some(({ provider }) => provider === 'websocket')
+  return {
+    suppression({ to, category, channel, priority }, recipient) {
+      if (optedOut(recipient, category, channel, priority)) return 'opted_out'
+      const found = address(to, recipient, channel)
+      const bounced = found !== undefined && !fixed.has(channel) && isInvalid(recipient, channel, found)
+      return bounced ? 'invalid_address' : undefined
+    },
+    quietAt: forbiddenHours.reasonAt,
+    policyVersion: () => policy.version,
+    isHeld: (notification) => forbiddenHours.heldUntil(notification) !== undefined,
+    away: ownSockets ? createAway(config, presence) : undefined,
   }
 }
 
