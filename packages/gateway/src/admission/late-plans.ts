@@ -71,6 +71,14 @@ interface Facts {
   readonly waiting: Map<string, Waiting | undefined>
 }
 
+/** The standing of the planned subjects. */
+interface Standing {
+  /** The entries that count, by subject. */
+  readonly counted: ReadonlyMap<string, readonly RestoredEntry[]>
+  /** The notifications that hold instants, in the order in which they are planned. */
+  readonly held: readonly Held[]
+}
+
 export function createLatePlans(options: LatePlansOptions): PlanLate {
   const { store, ledger, policy, recipients, forbiddenHours, clock, marginMs, onMoved, onError } = options
   const { plannedMax = 500 } = options
@@ -124,10 +132,13 @@ export function createLatePlans(options: LatePlansOptions): PlanLate {
     return !fired || refused.has(id) || ledger.live(id)?.notification.firedAt === at
   }
 
-  /** Finds the instants, in one step: nothing changes meanwhile. */
-  function movesOf({ subjects, waiting }: Facts, late: LateSubject, known: KnownEntries): HeldMove[] {
-    const { refused, kept } = late
-    const now = clock.now()
+  /** Finds what counts in each subject, and what each notification holds in them. */
+  function standingOf(
+    { subjects, waiting }: Facts,
+    { refused, kept }: LateSubject,
+    known: KnownEntries,
+    now: number,
+  ): Standing {
     const counted = new Map<string, readonly RestoredEntry[]>()
     const held = new Map<string, Held>()
     // Another process fires one subject after the other: what counts in one of them has left, or leaves now.
@@ -142,24 +153,33 @@ export function createLatePlans(options: LatePlansOptions): PlanLate {
         const { id, at, fired } = entry
         const isKept = kept?.has(id) === true
         const one = leaving.has(id) || isKept ? undefined : waiting.get(id)
-        if (fired && one === undefined) stay.push(entry)
+        const counts = fired && one === undefined
+        if (counts) stay.push(entry)
         // One that was not read was promised a later instant than these: it makes room for them.
-        if ((fired && one === undefined) || !(waiting.has(id) || isKept)) continue
+        if (counts || !(waiting.has(id) || isKept)) continue
         const isPromise = !fired && !refused.has(id) && !isKept
-        const of = held.get(id) ?? {
+        const own: Held = held.get(id) ?? {
           id,
           one,
           at: isPromise ? at : (one?.at ?? now),
           holds: undefined,
           fixed: [],
         }
-        if (isPromise && one !== undefined) of.at = at > now ? at : Math.min(at, one.at)
-        if (isPromise) of.holds = at
-        if (one === undefined) of.fixed.push([key, entry])
-        held.set(id, of)
+        if (isPromise && one !== undefined) own.at = at > now ? at : Math.min(at, one.at)
+        if (isPromise) own.holds = at
+        if (one === undefined) own.fixed.push([key, entry])
+        held.set(id, own)
       }
       counted.set(key, stay)
     }
+    return { counted, held: inOrder([...held.values()]) }
+  }
+
+  /** Finds the instants, in one step: nothing changes meanwhile. */
+  function movesOf(facts: Facts, late: LateSubject, known: KnownEntries): HeldMove[] {
+    const { refused, kept } = late
+    const now = clock.now()
+    const { counted, held } = standingOf(facts, late, known, now)
     const slots = createSlotPlan({ now, marginMs, subjects: counted })
     const moves: HeldMove[] = []
     /** From here on nothing meets one that leaves later than it was promised. */
@@ -167,7 +187,7 @@ export function createLatePlans(options: LatePlansOptions): PlanLate {
     const meet = (at: number): void => {
       end = Math.max(end, at + policy.longestWindowMs + slackMs)
     }
-    for (const { id, one, at: promised, holds, fixed } of inOrder([...held.values()])) {
+    for (const { id, one, at: promised, holds, fixed } of held) {
       if (promised > end) break
       if (one === undefined) {
         for (const [key, entry] of fixed) {
