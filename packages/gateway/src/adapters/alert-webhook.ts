@@ -21,7 +21,7 @@ const waitMs = 1_000
 /** How long a stop waits for calls under way, ms. */
 const graceMs = 500
 /** Calls at once. */
-const lanesMax = 8
+const sendersMax = 8
 /** Most alerts that wait: above it an alert is dropped, and logged like every other. */
 const waitingMax = 1_000
 /** Age at which a waiting alert is dropped: delivered later it would mislead the operator. */
@@ -30,7 +30,7 @@ const staleMs = 60_000
 export function createAlertWebhook({ url, secret, clock, onError }: AlertWebhookOptions): Alerts {
   const key = secret === undefined ? undefined : parseSecret(secret)
   const waiting: { readonly alert: Alert; readonly since: number }[] = []
-  const lanes = new Set<Promise<void>>()
+  const senders = new Set<Promise<void>>()
   const closing = new AbortController()
 
   async function post(alert: Alert): Promise<void> {
@@ -89,15 +89,15 @@ export function createAlertWebhook({ url, secret, clock, onError }: AlertWebhook
         return
       }
       waiting.push({ alert, since: clock.now() })
-      if (lanes.size >= lanesMax) return
-      const lane = work().finally(() => lanes.delete(lane))
-      lanes.add(lane)
+      if (senders.size >= sendersMax) return
+      const sender = work().finally(() => senders.delete(sender))
+      senders.add(sender)
     },
     async close() {
       // A call under way still gets its answer; an alert that waits for its next attempt is dropped with the process.
       const timer = Promise.withResolvers<void>()
       const grace = setTimeout(timer.resolve, graceMs)
-      await Promise.race([Promise.all(lanes), timer.promise])
+      await Promise.race([Promise.all(senders), timer.promise])
       clearTimeout(grace)
       closing.abort()
     },

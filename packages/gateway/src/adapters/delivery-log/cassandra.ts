@@ -29,7 +29,7 @@ export interface CassandraLogOptions {
 }
 
 /** Statements in flight: more only lengthen the queue of a node. */
-const lanesMax = 32
+const parallelMax = 32
 /** The longest wait for connections to end, ms. */
 const closeMs = 1_000
 /** Rows of a batch: Cassandra warns of batches above 5 KiB, and a row has some 200 bytes. */
@@ -120,7 +120,7 @@ export function createCassandraLog({
       // The driver fetches the next page when this one has been gone through.
       const rows = await client.execute(`SELECT notification_id FROM ${table} ${where}`, place, options)
       for await (const row of rows) found.add(String(row.notification_id))
-      await inLanes([...found], (id) =>
+      await inParallel([...found], (id) =>
         client.execute(
           `DELETE FROM ${tableById} USING TIMESTAMP ? WHERE notification_id = ?`,
           [stamp, id],
@@ -139,7 +139,7 @@ export function createCassandraLog({
       for (const [place, part] of splitAtErasures(records).entries()) {
         const stamp = readAt * 1_000 + place
         if (part.erasure === undefined)
-          await inLanes(batchesOf(part.records, stamp), (each) => send(client, each))
+          await inParallel(batchesOf(part.records, stamp), (each) => send(client, each))
         else await erase(client, part.erasure, stamp)
       }
     },
@@ -157,7 +157,7 @@ export function createCassandraLog({
       const [tenant, recipient] = [String(row.tenant), String(row.recipient)]
       const now = clock.now()
       const entries: LogEntry[] = []
-      await inLanes(monthsBetween(now - keepMs, now), async (month) => {
+      await inParallel(monthsBetween(now - keepMs, now), async (month) => {
         // Filtered within one partition: the entries of one recipient and month.
         const found = await client.execute(
           `SELECT at, seq, status, reason, channel, provider, account, attempt, detail FROM ${table}
@@ -227,10 +227,10 @@ function monthsBetween(from: number, to: number): readonly string[] {
 }
 
 /** Runs the work of a list, so many at once. Rejects with the first error, when none is under way any more. */
-async function inLanes<T>(list: readonly T[], work: (each: T) => Promise<unknown>): Promise<void> {
+async function inParallel<T>(list: readonly T[], work: (each: T) => Promise<unknown>): Promise<void> {
   let next = 0
   let failure: { readonly error: unknown } | undefined
-  async function lane(): Promise<void> {
+  async function doNext(): Promise<void> {
     while (next < list.length && failure === undefined) {
       const each = list[next]!
       next += 1
@@ -239,6 +239,6 @@ async function inLanes<T>(list: readonly T[], work: (each: T) => Promise<unknown
       })
     }
   }
-  await Promise.all(Array.from({ length: Math.min(lanesMax, list.length) }, lane))
+  await Promise.all(Array.from({ length: Math.min(parallelMax, list.length) }, doNext))
   if (failure !== undefined) throw failure.error
 }

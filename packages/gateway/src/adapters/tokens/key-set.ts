@@ -38,7 +38,7 @@ export function createKeySet(options: KeySetOptions): KeySet {
   let fetchedAt = Number.NEGATIVE_INFINITY
   let askedAt = Number.NEGATIVE_INFINITY
   /** Reason of the last failed fetch; undefined when it gave keys. */
-  let trouble: unknown
+  let failure: unknown
   let inFlight: Promise<void> | undefined
 
   async function fetchKeys(): Promise<void> {
@@ -47,9 +47,9 @@ export function createKeySet(options: KeySetOptions): KeySet {
       const signal = AbortSignal.any([closing.signal, AbortSignal.timeout(timeoutMs)])
       find = createLocalJWKSet(await download(url, signal))
       fetchedAt = clock.now()
-      trouble = undefined
+      failure = undefined
     } catch (error) {
-      trouble = error
+      failure = error
       if (!closing.signal.aborted) options.onError?.(error)
     } finally {
       inFlight = undefined
@@ -64,7 +64,7 @@ export function createKeySet(options: KeySetOptions): KeySet {
 
   function unavailable(): SluiceError {
     return new SluiceError('KEYS_UNAVAILABLE', 'The keys of the issuer cannot be fetched now.', {
-      cause: trouble,
+      cause: failure,
       retryAfterMs: Math.max(0, askedAt + coolDownMs - clock.now()),
     })
   }
@@ -83,7 +83,7 @@ export function createKeySet(options: KeySetOptions): KeySet {
           return await candidates(find, header)
         } catch (again) {
           // The key may be one of those that could not be fetched.
-          if (again instanceof errors.JWKSNoMatchingKey && trouble !== undefined) throw unavailable()
+          if (again instanceof errors.JWKSNoMatchingKey && failure !== undefined) throw unavailable()
           throw again
         }
       }
