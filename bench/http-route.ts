@@ -14,7 +14,7 @@ import { createMemoryOnce } from '../packages/gateway/src/adapters/one-process.t
 import { createHttpServer } from '../packages/gateway/src/http/server.ts'
 import type { HttpServerOptions } from '../packages/gateway/src/http/server-options.ts'
 import type { Decision, Notification } from '../packages/gateway/src/model.ts'
-import type { Admit } from '../packages/gateway/src/stages.ts'
+import type { AdmitRequest } from '../packages/gateway/src/stages.ts'
 import { options } from './catalogue.ts'
 import { open as openConstant } from './contestants/constant.ts'
 
@@ -49,7 +49,7 @@ async function sluice(): Promise<number> {
   let count = 0
   const parts = {
     gate: {
-      async admit({ caller, drafts, answer }: Admit) {
+      async admit({ caller, drafts, answer }: AdmitRequest) {
         const results = drafts.map(({ shared: _, ...draft }) => {
           const notification: Notification = {
             ...draft,

@@ -61,7 +61,7 @@ export type Admitted =
   /** This draft was refused and nothing of it was kept. */
   | { readonly ok: false; readonly error: Error }
 
-export interface Admit {
+export interface AdmitRequest {
   readonly caller: Caller
   readonly drafts: readonly Draft[]
   /** Builds the stored answer for retries of the request; it is written in the commit that accepts. */
@@ -78,7 +78,7 @@ export interface Gate {
    * Evaluates and counts the drafts, and resolves when everything accepted is on disk. Throws QUEUE_FULL,
    * STORE_UNAVAILABLE (also where the job changed concurrently), STATE_UNAVAILABLE.
    */
-  admit(request: Admit): Promise<readonly Admitted[]>
+  admit(request: AdmitRequest): Promise<readonly Admitted[]>
   /** Returns the decision that `admit` would make now; consumes nothing. */
   preview(caller: Caller, draft: Draft): Promise<{ readonly draft: Draft; readonly decision: Decision }>
   /** Cancels a waiting notification and releases its slots. Throws NOT_FOUND, NOT_CANCELLABLE. */

@@ -7,7 +7,7 @@
 import { isStateAway, SluiceError } from '../errors.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock } from '../ports.ts'
-import type { Admit, Gate } from '../stages.ts'
+import type { AdmitRequest, Gate } from '../stages.ts'
 import { type AdmitOptions, createAdmit } from './admit.ts'
 import { type Candidate, undecidedVerdict, type Verdict } from './candidate.ts'
 import type { Evaluator } from './evaluate.ts'
@@ -72,14 +72,14 @@ export function createAdmission(options: AdmitUndecidedOptions): Pick<Gate, 'adm
   }
 
   /** True for a request that waits behind what the same tenant has waiting undecided. */
-  const isBehind = ({ caller, drafts }: Pick<Admit, 'caller' | 'drafts'>): boolean =>
+  const isBehind = ({ caller, drafts }: Pick<AdmitRequest, 'caller' | 'drafts'>): boolean =>
     drafts.some(({ category }) => waiting.hasOf(caller.tenant, category)) &&
     drafts.every(
       ({ priority, category }) => priority !== 'critical' && policy.onStateLost(category) !== 'refuse',
     )
 
   /** True for a request with a category that is not shared, while this process keeps the limits. */
-  const isWithheld = ({ drafts }: Pick<Admit, 'drafts'>): boolean =>
+  const isWithheld = ({ drafts }: Pick<AdmitRequest, 'drafts'>): boolean =>
     keepsLimits() &&
     drafts.some(
       ({ priority, category }) => priority !== 'critical' && policy.onStateLost(category) !== 'share',

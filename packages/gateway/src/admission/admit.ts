@@ -11,7 +11,7 @@ import { type Conflicted, conflicted, isAmong, retryOnConflict } from '../confli
 import { SluiceError } from '../errors.ts'
 import { delayingLimit, isFinal, type Notification, type SharedContent } from '../model.ts'
 import type { Change, Clock, Conflict, Store } from '../ports.ts'
-import type { Admit, Admitted, Gate, Ledger, Room } from '../stages.ts'
+import type { AdmitRequest, Admitted, Gate, Ledger, Room } from '../stages.ts'
 import { generationsOf } from '../state-generation.ts'
 import { type UndoList, withUndo } from '../undo.ts'
 import { accepted, type Candidate } from './candidate.ts'
@@ -40,7 +40,7 @@ export interface AdmitOptions {
 export function createAdmit(options: AdmitOptions): Gate['admit'] {
   const { store, ledger, candidatesOf, throttle, evaluator, handover, clock, onError } = options
 
-  async function admitOnce(request: Admit, undo: UndoList): Promise<readonly Admitted[] | Conflicted> {
+  async function admitOnce(request: AdmitRequest, undo: UndoList): Promise<readonly Admitted[] | Conflicted> {
     const { caller, drafts, job } = request
     const candidates = await candidatesOf(caller, drafts)
 
@@ -76,7 +76,7 @@ export function createAdmit(options: AdmitOptions): Gate['admit'] {
   }
 
   /** Throws where a retry would not help: the job has moved on, or the request was answered meanwhile. */
-  async function refuseRepeated({ job }: Admit, { answer }: Change, conflicts: readonly Conflict[]) {
+  async function refuseRepeated({ job }: AdmitRequest, { answer }: Change, conflicts: readonly Conflict[]) {
     if (job !== undefined && isAmong(conflicts, 'job', job.before.id))
       throw new SluiceError('STORE_UNAVAILABLE', `Job ${job.before.id} has moved on meanwhile.`)
     if (answer !== undefined && (await store.answer(answer)) !== undefined)
@@ -101,7 +101,7 @@ function admitted(notification: Notification): Admitted {
 }
 
 function changeOf(
-  { answer, job }: Admit,
+  { answer, job }: AdmitRequest,
   candidates: readonly Candidate[],
   written: {
     readonly notifications: readonly Notification[]

@@ -54,7 +54,7 @@ export interface GateOptions extends Pick<UndecidedOptions, 'keepsLimits'> {
   readonly onError: (what: string, error: unknown) => void
 }
 
-export interface Admitting extends Gate {
+export interface AdmissionGate extends Gate {
   readonly movingUp: Pick<MovingUp, 'freed' | 'moveUpAfter' | 'isThrough' | 'stop'>
   readonly undecided: Pick<Undecided, 'stop'>
   readonly promotion: Pick<Promotion, 'stop'>
@@ -69,7 +69,7 @@ export interface Admitting extends Gate {
   readonly adopt: Redecision['adopt']
 }
 
-export function createGate(options: GateOptions): Admitting {
+export function createGate(options: GateOptions): AdmissionGate {
   const { store, ledger, state, limiter, recipients, policy, forbiddenHours, scheduler, throttle } = options
   const { contents, releaseHolds, pauseNewcomers, serves, selfAddressed } = options
   const { keepsLimits, notifier, clock, random, onError } = options

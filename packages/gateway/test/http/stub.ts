@@ -15,7 +15,7 @@ import type { Decision, Draft, Job, Notification, Recipient, Status } from '../.
 import { channels, isFinal, statuses } from '../../src/model.ts'
 import { compilePolicy } from '../../src/policy/compile.ts'
 import type { Clock, DeadLetterQuery, ListQuery, RecipientKey, Store, StoredAnswer } from '../../src/ports.ts'
-import type { Admit, Admitted, Gate, Happening, Jobs, Ledger, Live, OpenJob } from '../../src/stages.ts'
+import type { Admitted, Gate, Happening, Jobs, Ledger, Live, OpenJob } from '../../src/stages.ts'
 import { noPools, stubHolds } from './stub-holds.ts'
 
 export interface Stub {
@@ -168,7 +168,7 @@ function createMemory() {
     now: () => Date.now(),
   }
 
-  function accept(request: Admit, { shared, ...own }: Draft): Admitted {
+  function accept(request: Parameters<Gate['admit']>[0], { shared, ...own }: Draft): Admitted {
     const draft: Omit<Draft, 'shared'> = { ...own, ...joinedPayload(own, shared) }
     const now = stub.now()
     const { queuedBehind, ...verdict } = stub.verdict(draft)
