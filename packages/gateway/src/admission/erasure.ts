@@ -48,7 +48,7 @@ export function createErasure(options: ErasureOptions): Erasure {
   let deaf = (): void => {}
 
   /** Cancels a notification; false where a send attempt is in flight. */
-  async function isCancelled(tenant: string, id: string): Promise<boolean> {
+  async function tryCancel(tenant: string, id: string): Promise<boolean> {
     try {
       await cancel(tenant, id)
       return true
@@ -90,7 +90,7 @@ export function createErasure(options: ErasureOptions): Erasure {
         return
       }
       let sending = 0
-      for (const id of result.open) if (!(await isCancelled(tenant, id))) sending += 1
+      for (const id of result.open) if (!(await tryCancel(tenant, id))) sending += 1
       if (clock.now() - begun >= waitMsMax) break
       // The list is one page: the erasure pauses only where no notification on it could be cancelled.
       if (sending === result.open.length) await pause()

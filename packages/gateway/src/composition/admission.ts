@@ -90,7 +90,7 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
     clock,
     releaseHolds,
     pauseNewcomers,
-    onBuried: (channel, count) => log.warn({ event: 'channel.unserved', channel, count }),
+    onDeadLetters: (channel, count) => log.warn({ event: 'channel.unserved', channel, count }),
     onError,
   })
   const countSuspects = createSuspects({ state, policy, recipients })

@@ -26,7 +26,7 @@ export interface UnservedOptions {
   /** Holds up newcomers from before the commit until the holds are released. */
   readonly pauseNewcomers: (held: Notification) => Promise<() => Promise<void>>
   /** Called once per channel when the scan has ended, and for notifications caught later. */
-  readonly onBuried: (channel: Channel, count: number) => void
+  readonly onDeadLetters: (channel: Channel, count: number) => void
   readonly onError: (what: string, error: unknown) => void
 }
 
@@ -46,7 +46,7 @@ export interface Unserved {
 /** Rows scanned at once. */
 const scanMax = 500
 /** Commits in flight together; the store writes them as one. */
-const buriedAtOnce = 100
+const commitsAtOnce = 100
 /** Pause after each group, in which other work has the store, and retry delay when the store fails, ms. */
 const restMs = 5
 const retryMs = 1_000
@@ -56,7 +56,8 @@ const leftMs = 30_000
 const lookMs = 5_000
 
 export function createUnserved(options: UnservedOptions): Unserved {
-  const { store, ledger, served, members, clock, releaseHolds, pauseNewcomers, onBuried, onError } = options
+  const { store, ledger, served, members, clock, releaseHolds, pauseNewcomers, onDeadLetters, onError } =
+    options
   const unserved = channels.filter((channel) => !served.has(channel))
   /** When another process was last known to serve a channel, epoch ms. */
   const servedAt = new Map<Channel, number>()
@@ -91,7 +92,7 @@ export function createUnserved(options: UnservedOptions): Unserved {
   }
 
   /** Commits the move to a dead letter; resolves to false where the record has changed. */
-  async function isBuried(recorded: Notification, recover: Recover): Promise<boolean> {
+  async function writeDeadLetter(recorded: Notification, recover: Recover): Promise<boolean> {
     const live = ledger.live(recorded.id)
     const before = live?.notification ?? recorded
     const now = clock.now()
@@ -107,19 +108,20 @@ export function createUnserved(options: UnservedOptions): Unserved {
       recoverSoon(before, recover)
       throw error
     }
+    // As of an expired one, its reservation and its place are released, and its fingerprint stays.
     if (result.applied) await releaseHolds(before, 'expired')
     return result.applied
   }
 
   /** Makes a dead letter of one notification; resolves to true if the move was committed. */
-  async function buryOne(found: Notification, recover: Recover): Promise<boolean> {
+  async function makeDeadLetter(found: Notification, recover: Recover): Promise<boolean> {
     let recorded: Notification | undefined = found
     const result = await retryOnConflict(async () => {
       if (recorded === undefined) return conflicted
       if (isFinal(recorded.status) || recorded.status === 'dead') return false
       const resume = await pauseNewcomers(recorded)
       try {
-        if (await isBuried(recorded, recover)) return true
+        if (await writeDeadLetter(recorded, recover)) return true
       } finally {
         await resume()
       }
@@ -132,14 +134,14 @@ export function createUnserved(options: UnservedOptions): Unserved {
     return false
   }
 
-  async function buryAll(
+  async function makeDeadLetters(
     notifications: readonly Notification[],
     counts: Map<Channel, number>,
     recover: Recover,
   ): Promise<void> {
-    for (let from = 0; from < notifications.length; from += buriedAtOnce) {
-      const some = notifications.slice(from, from + buriedAtOnce)
-      const ends = await Promise.allSettled(some.map((each) => buryOne(each, recover)))
+    for (let from = 0; from < notifications.length; from += commitsAtOnce) {
+      const some = notifications.slice(from, from + commitsAtOnce)
+      const ends = await Promise.allSettled(some.map((each) => makeDeadLetter(each, recover)))
       for (const [index, end] of ends.entries()) {
         const { channel } = some[index]!
         if (end.status === 'rejected') {
@@ -154,7 +156,7 @@ export function createUnserved(options: UnservedOptions): Unserved {
   }
 
   function report(counts: ReadonlyMap<Channel, number>): void {
-    for (const [channel, count] of counts) onBuried(channel, count)
+    for (const [channel, count] of counts) onDeadLetters(channel, count)
   }
 
   /** Scans for each channel once no other process serves it, and again where one has served it since. */
@@ -181,7 +183,7 @@ export function createUnserved(options: UnservedOptions): Unserved {
           ...(cursor === undefined ? {} : { cursor }),
         })
         const found = page.items.filter(({ channel }) => !isLeft(channel))
-        await buryAll(found, counts, recover)
+        await makeDeadLetters(found, counts, recover)
         cursor = page.nextCursor
       } catch (error) {
         onError('make dead letters of what no pool serves', error)
@@ -200,7 +202,7 @@ export function createUnserved(options: UnservedOptions): Unserved {
         const others = notifications.filter(({ channel }) => isLeft(channel))
         if (others.length > 0) await giveBack(others, recover)
         const given = new Set(others)
-        await buryAll(
+        await makeDeadLetters(
           notifications.filter((each) => !given.has(each)),
           counts,
           recover,

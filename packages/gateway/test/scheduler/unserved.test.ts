@@ -156,7 +156,7 @@ test('a dead letter that cannot be written delays no other, and all are written 
       clock,
       releaseHolds: async () => undefined,
       pauseNewcomers: async () => async () => {},
-      onBuried: () => undefined,
+      onDeadLetters: () => undefined,
       onError: (what) => troubles.push(what),
     })
     const buried = unserved.giveUp(list, recover).catch((error: unknown) => assert.equal(error, fault))
@@ -198,7 +198,7 @@ test('what another process serves is given back to the store, and tried again wh
     clock,
     releaseHolds: () => assert.fail(),
     pauseNewcomers: () => assert.fail(),
-    onBuried: () => assert.fail(),
+    onDeadLetters: () => assert.fail(),
     onError: () => assert.fail(),
   })
   assert.deepEqual(unserved.left(), ['sms'])
