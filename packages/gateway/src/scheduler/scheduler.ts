@@ -169,11 +169,11 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
     { tenant, id }: Pick<Notification, 'tenant' | 'id'>,
     afterMs = retryMs,
   ): Promise<void> {
-    const hasMoved = ledger.watch(id)
+    const endWatch = ledger.watch(id)
     try {
       const recorded = await store.notification(tenant, id)
-      // Its next move was faster than this answer: what it says now would be sent once more.
-      if (hasMoved()) return await recover({ tenant, id }, afterMs)
+      // It has moved while its record was read: what was read is outdated, and would be sent once more.
+      if (endWatch()) return await recover({ tenant, id }, afterMs)
       if (recorded === undefined || ledger.live(id) !== undefined) return
       const now = clock.now()
       if ((recorded.status === 'scheduled' || awaitsLimits(recorded)) && recorded.dueAt <= now)
@@ -181,7 +181,7 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
       else place([recorded])
       arm()
     } catch (error) {
-      hasMoved()
+      endWatch()
       options.onError?.(`look where ${id} stands`, error)
       // Retried until the store answers; a restart would find the notification as well.
       if (running)

@@ -161,7 +161,7 @@ export class Taker {
     const again: OutgoingDelivery[] = []
     let waitMs = 0
     const own: Notification[] = []
-    const asked: (OutgoingDelivery & { readonly hasMoved: () => boolean })[] = []
+    const asked: (OutgoingDelivery & { readonly endWatch: () => boolean })[] = []
     for (const delivery of batch) {
       const { message, ack } = delivery
       const published = publisher.takeBack(message)
@@ -174,13 +174,13 @@ export class Taker {
         this.counts.superfluous += 1
         ack()
         // Another process may hold on record what is in memory here: without its message it would be sent by neither.
-      } else asked.push({ ...delivery, hasMoved: ledger.watch(message.id) })
+      } else asked.push({ ...delivery, endWatch: ledger.watch(message.id) })
     }
     if (own.length > 0) sendHere(own)
     if (asked.length > 0) {
       try {
         const found = await left.take(asked.map(({ message }) => message))
-        const moved = new Set(asked.filter(({ hasMoved }) => hasMoved()).map(({ message }) => message.id))
+        const moved = new Set(asked.filter(({ endWatch }) => endWatch()).map(({ message }) => message.id))
         const fresh = found.filter((each) => !moved.has(each.id) && isNews(each, ledger))
         this.counts.superfluous += asked.length - fresh.length
         for (const each of fresh) this.#note(each)
@@ -188,7 +188,7 @@ export class Taker {
         for (const { ack } of asked) ack()
       } catch (error) {
         onError('ask the record for what a message names', error)
-        for (const { hasMoved } of asked) hasMoved()
+        for (const { endWatch } of asked) endWatch()
         again.push(...asked)
         waitMs = retryMs
       }
