@@ -55,7 +55,7 @@ function goneText(groups: readonly Group[], now: number): string {
   const never = groups.filter(({ emptyIs }) => emptyIs === 'never')
   if (never.length > 0) {
     const count = never.reduce((sum, group) => sum + group.count, 0)
-    return `${count} of them stay, since no account carries them`
+    return `${count} of them stay, since nothing carries them now`
   }
   const last = groups.reduce((latest, group) => (group.emptyAt! > latest.emptyAt! ? group : latest))
   const isEstimate = groups.some(({ emptyIs }) => emptyIs === 'estimate')

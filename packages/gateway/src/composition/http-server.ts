@@ -164,6 +164,10 @@ export function createGatewayServer(context: RuntimeContext) {
         state: record.limits && {
           ping: record.limits.ping,
           keeper: () => record.limits?.keeper?.keeper(),
+          awayMs() {
+            const awaySince = record.limits?.health.counts().awaySince
+            return awaySince === undefined ? undefined : clock.monotonic() - awaySince
+          },
           isNeeded: () => policy.part.onStateLost(undefined) === 'refuse',
         },
         deliveryLog: record.deliveryLog?.report,

@@ -85,7 +85,7 @@ export const backlogSchema = Type.Object(
         emptyAt: momentOrNull,
         emptyIs: oneOf(
           ['booked', 'estimate', 'never'],
-          'booked: exact to the second. estimate: it depends on others. never: no account will carry it.',
+          'booked: exact to the second. estimate: it depends on others. never: nothing carries it now, because no account of its channel does or the server of the limits is away.',
         ),
         leaving: Type.Object(
           {

@@ -13,6 +13,7 @@ import type { Happening, Ledger, PoolReport } from '../stages.ts'
 import { capacityOf } from './capacity.ts'
 import { createOverviewSeries, type OverviewSeries } from './overview-series.ts'
 import { createProviderCalls } from './provider-calls.ts'
+import type { ProbedState } from './routes/probes.ts'
 
 export interface OverviewOptions {
   readonly ledger: Pick<Ledger, 'subscribe' | 'counts' | 'pruned'>
@@ -27,6 +28,8 @@ export interface OverviewOptions {
   readonly complaints?: (() => readonly ComplaintReport[]) | undefined
   /** A sentence for each gateway over the same record that has another configuration. @defaultValue none */
   readonly configurationDifferences?: (() => readonly string[]) | undefined
+  /** The server of the limits; absent where they are in memory. */
+  readonly state?: Pick<ProbedState, 'awayMs' | 'keeper'> | undefined
 }
 
 interface Problem {
@@ -34,6 +37,7 @@ interface Problem {
     | 'POOL_OUT'
     | 'POOL_DEGRADED'
     | 'QUEUE_AGES'
+    | 'STATE_UNAVAILABLE'
     | 'DEAD_LETTERS_STAY'
     | 'CATEGORY_PAUSED'
     | 'CONFIGURATION_DIFFERS'
@@ -74,6 +78,8 @@ export interface Overview {
   readonly series: OverviewSeries
   /** Brings what waits up to date; to be awaited before a reading. */
   refresh(): Promise<void>
+  /** True while nothing can leave, because the limits cannot be asked. */
+  standsStill(): boolean
   /** The part that belongs to one tenant, or to all. */
   waiting(tenant: string | undefined): Waiting
   accounts(): Readonly<Record<'healthy' | 'blocked' | 'open' | 'half_open' | 'held', number>>
@@ -97,7 +103,7 @@ export interface Overview {
 type Found = Omit<Problem, 'since'> & Partial<Pick<Problem, 'since'>>
 
 export function createOverview(options: OverviewOptions): Overview {
-  const { ledger, backlog, pools, clock, orphans, disk } = options
+  const { ledger, backlog, pools, clock, orphans, disk, state } = options
   const series = createOverviewSeries(() => clock.now())
   const sum = (counts: Readonly<Record<Status, number>>): number =>
     statuses.reduce((total, status) => total + counts[status], 0)
@@ -126,13 +132,36 @@ export function createOverview(options: OverviewOptions): Overview {
     }
   })
 
+  const standsStill = (): boolean => state?.awayMs() !== undefined && state.keeper?.() === undefined
+
+  /** A sentence without its full stop, while the server of the limits does not answer. */
+  function stateAway(): string | undefined {
+    const awayMs = state?.awayMs()
+    if (awayMs === undefined) return undefined
+    const keeper = state?.keeper?.()
+    const meanwhile =
+      keeper === undefined
+        ? 'what is due waits until it is back'
+        : `${keeper} keeps the limits of what is shared, and all else waits`
+    return `Redis, where the limits are counted, has not answered for ${Math.round(awayMs / 1_000)} s: ${meanwhile}`
+  }
+
+  /** The accounts in a few words, where none of them is in trouble: those that operators hold are named. */
+  function accountsIn(): string {
+    const held = pools()
+      .flatMap(({ accounts }) => accounts)
+      .filter(({ status }) => status === 'held').length
+    if (held === 0) return 'all accounts are in'
+    return `all accounts are in but ${held} that an operator holds`
+  }
+
   const report = (tenant: string | undefined) => {
     const now = clock.now()
     const reports = pools()
     return backlog.report({
       by: 'reason',
       now,
-      capacityOf: (channel: Channel) => capacityOf(reports, channel, now),
+      capacityOf: (channel: Channel) => (standsStill() ? undefined : capacityOf(reports, channel, now)),
       ...(tenant === undefined ? {} : { tenant }),
     })
   }
@@ -189,6 +218,7 @@ export function createOverview(options: OverviewOptions): Overview {
     series,
     refresh: async () => backlog.refresh?.(),
     unaccounted,
+    standsStill,
     complaints: guarded,
     waiting(tenant) {
       const now = clock.now()
@@ -220,6 +250,11 @@ export function createOverview(options: OverviewOptions): Overview {
     problems({ dueNow, oldestDueMs, deadLetters }) {
       const staying = Object.entries(deadLetters).filter(([cause]) => !returning.has(cause))
       const found: Found[] = [...poolProblems()]
+      const away = stateAway()
+      if (away !== undefined) {
+        const since = clock.now() - state!.awayMs()!
+        found.push({ code: 'STATE_UNAVAILABLE', severity: 'page', since, text: `${away}.` })
+      }
       if (oldestDueMs > agesMs) {
         found.push({
           code: 'QUEUE_AGES',
@@ -270,6 +305,8 @@ export function createOverview(options: OverviewOptions): Overview {
       return noticedSince(found)
     },
     cause({ dueNow, oldestDueMs }) {
+      const away = stateAway()
+      if (away !== undefined) return { side: 'us', text: `Us: ${away}.` }
       const troubled = calls.read().find((pool) => pool.troubled > pool.calls * degradedShare)
       const out = poolProblems()
       if (troubled !== undefined || out.length > 0) {
@@ -287,7 +324,7 @@ export function createOverview(options: OverviewOptions): Overview {
       const own = [
         ...(oldestDueMs > agesMs
           ? [
-              `${dueNow} notifications are due, the oldest for ${Math.round(oldestDueMs / 1_000)} s, while all accounts are in`,
+              `${dueNow} notifications are due, the oldest for ${Math.round(oldestDueMs / 1_000)} s, while ${accountsIn()}`,
             ]
           : []),
         ...(failedRequests > 0 ? [`${failedRequests} requests were answered 5xx in the last minute`] : []),
@@ -296,7 +333,7 @@ export function createOverview(options: OverviewOptions): Overview {
       if (own.length > 0) return { side: 'us', text: `Us: ${own.join('; ')}.` }
       return {
         side: 'neither',
-        text: 'Neither: all accounts are in, nothing is due for long, and no call or request failed in the last minute.',
+        text: `Neither: ${accountsIn()}, nothing is due for long, and no call or request failed in the last minute.`,
       }
     },
     close: unsubscribe,

@@ -60,6 +60,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     disk: options.disk,
     complaints: options.complaints,
     configurationDifferences: options.configurationDifferences,
+    state: options.state,
   })
   const stopSharing = peers && shareSeries({ series: overview.series, peers, clock })
   const refused = createRefusedRequests({ clock, series: overview.series, all: options.keepsAllRequests })

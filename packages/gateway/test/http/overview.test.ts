@@ -66,3 +66,57 @@ test('another gateway with another configuration is a problem until it has the s
   differences = []
   assert.deepEqual(problems(), [])
 })
+
+test('an account that an operator holds is no trouble, and is not said to be in', async (t) => {
+  const { gateway, clock, stop } = await createHarness({ policy: { version: 1, limits: [] } })
+  t.after(stop)
+  const { ledger, backlog } = gateway
+  const pools = () =>
+    gateway.pools().map((pool, index) => ({
+      ...pool,
+      accounts: pool.accounts.map((account) => ({
+        ...account,
+        ...(index === 0 && { status: 'held' as const }),
+      })),
+    }))
+  const overview = createOverview({ ledger, backlog, pools, clock, orphans: { count: () => 0 } })
+  t.after(() => overview.close())
+  const { side, text } = overview.cause(overview.waiting(undefined))
+  assert.equal(side, 'neither')
+  assert.match(text, /^Neither: all accounts are in but 1 that an operator holds, nothing is due/)
+})
+
+test('a server of the limits that does not answer is a problem, and the cause while it lasts', async (t) => {
+  const { gateway, clock, post, stop } = await createHarness({ policy: { version: 1, limits: [] } })
+  t.after(stop)
+  const { ledger, backlog, pools } = gateway
+  let awayMs: number | undefined = 12_000
+  let keeper: 'another process' | undefined
+  const state = { awayMs: () => awayMs, keeper: () => keeper }
+  const overview = createOverview({ ledger, backlog, pools, clock, orphans: { count: () => 0 }, state })
+  t.after(() => overview.close())
+  await post()
+  const told = () => {
+    const waiting = overview.waiting(undefined)
+    return [
+      overview
+        .problems(waiting)
+        .map(({ code }) => code)
+        .join(),
+      overview.cause(waiting).text,
+    ]
+  }
+  const [problem] = overview.problems(overview.waiting(undefined))
+  assert.equal(problem!.since, clock.now() - 12_000)
+  const away = 'Us: Redis, where the limits are counted, has not answered for 12 s:'
+  assert.deepEqual(told(), ['STATE_UNAVAILABLE', `${away} what is due waits until it is back.`])
+  assert.equal(overview.standsStill(), true)
+  keeper = 'another process'
+  assert.deepEqual(told(), [
+    'STATE_UNAVAILABLE',
+    `${away} another process keeps the limits of what is shared, and all else waits.`,
+  ])
+  assert.equal(overview.standsStill(), false)
+  awayMs = undefined
+  assert.match(told().join(), /^,Neither/)
+})

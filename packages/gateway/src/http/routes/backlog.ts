@@ -84,7 +84,7 @@ export function backlogRoutes(options: BacklogRoutesOptions): readonly Route[] {
         const { groups, departures } = backlog.report({
           by,
           now,
-          capacityOf: (on: Channel) => capacityOf(reports, on, now),
+          capacityOf: (on: Channel) => (overview.standsStill() ? undefined : capacityOf(reports, on, now)),
           ...(tenant === undefined ? {} : { tenant }),
           ...(channel === undefined ? {} : { channel }),
           ...(reason === undefined ? {} : { reason }),

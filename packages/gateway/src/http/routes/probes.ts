@@ -17,6 +17,8 @@ export interface ProbedState {
   ping(): Promise<void>
   /** The process that keeps the limits in its memory while the server does not answer it. @defaultValue nobody */
   keeper?(): 'this process' | 'another process' | undefined
+  /** For how long the server has given no answer, ms; undefined while it answers. */
+  awayMs(): number | undefined
   /** True if notifications are refused while it does not answer; else they are accepted undecided. */
   isNeeded(): boolean
 }

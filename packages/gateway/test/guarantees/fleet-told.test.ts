@@ -1,0 +1,85 @@
+/** The gateways of a fleet tell their operators the same, also while Redis is away. */
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { needs } from '../../../../scripts/services/needs.ts'
+import { startRedis } from '../../../../scripts/services/redis.ts'
+import type { Site } from '../child.ts'
+import { dropSchemas } from '../store/postgres/database.ts'
+import { startFleet } from './fleet.ts'
+
+interface Overview {
+  readonly problems: readonly { readonly code: string; readonly severity: string; readonly text: string }[]
+  readonly cause: { readonly side: string; readonly text: string }
+}
+
+interface Backlog {
+  readonly groups: readonly {
+    readonly key: string
+    readonly emptyAt: string | null
+    readonly emptyIs: string
+  }[]
+}
+
+const overviewOf = async (site: Site) => (await site.call('GET', '/api/v1/overview')).json<Overview>()
+const backlogOf = async (site: Site) => (await site.call('GET', '/api/v1/backlog')).json<Backlog>()
+
+async function until(holds: () => Promise<boolean>, withinMs: number): Promise<void> {
+  for (const end = performance.now() + withinMs; !(await holds()); await sleep(200))
+    assert.ok(performance.now() < end, `not within ${withinMs} ms`)
+}
+
+async function waitingReports(site: Site): Promise<number> {
+  const { text } = await site.call('GET', '/metrics')
+  return Number(/^sluice_feedback_waiting (\d+)$/m.exec(text)?.[1])
+}
+
+describe('what gateways tell their operators', { ...needs('postgres', 'redis'), concurrency: true }, () => {
+  after(dropSchemas)
+
+  test('each names a Redis that is away as the cause, and promises no end of what waits for it', async (t) => {
+    const redis = await startRedis()
+    t.after(() => redis.stop())
+    const { sites, post } = await startFleet(t, { name: 'told', redis: redis.url })
+    for (const site of sites) assert.equal((await overviewOf(site)).cause.side, 'neither')
+    await redis.stop()
+    assert.equal((await post(0)).status, 202)
+    for (const site of sites) {
+      const named = async () =>
+        (await overviewOf(site)).problems.some(({ code }) => code === 'STATE_UNAVAILABLE')
+      await until(named, 10_000)
+      const { problems, cause } = await overviewOf(site)
+      assert.deepEqual(
+        problems.map(({ code, severity }) => [code, severity]),
+        [['STATE_UNAVAILABLE', 'page']],
+      )
+      assert.match(
+        problems[0]!.text,
+        /^Redis, where the limits are counted, has not answered for \d+ s: what is due/,
+      )
+      assert.deepEqual([cause.side, cause.text], ['us', `Us: ${problems[0]!.text}`])
+      const hasGroup = async () => (await backlogOf(site)).groups.length > 0
+      await until(hasGroup, 10_000)
+      const { groups } = await backlogOf(site)
+      assert.deepEqual(
+        groups.map(({ key, emptyAt, emptyIs }) => [key, emptyAt, emptyIs]),
+        [['state_unavailable', null, 'never']],
+      )
+    }
+  })
+
+  test('reports that wait for their notification are counted at the one gateway that tries them', async (t) => {
+    const { sites } = await startFleet(t, { name: 'reports', count: 3 })
+    const report = {
+      type: 'open',
+      notificationId: '01KZZZZZZZZZZZZZZZZZZZZZZZ',
+      at: new Date().toISOString(),
+    }
+    for (const [index, site] of sites.entries()) {
+      const answer = await site.call('POST', '/api/v1/feedback', { ...report, detail: `of ${index}` })
+      assert.equal(answer.status, 202, answer.text)
+    }
+    const counts = () => Promise.all(sites.map(waitingReports))
+    await until(async () => (await counts()).sort().join() === '0,0,3', 15_000)
+  })
+})
