@@ -291,6 +291,8 @@ export function createFeedback(options: FeedbackOptions): Feedback {
 
   function tryAgain(): void {
     disarm = undefined
+    // The process that tries the reports of all ends them, and only that one counts them.
+    if (!tries()) waiting = 0
     trying = (tries() ? tryPages() : Promise.resolve())
       .catch((error) => onError('try feedback again', error))
       .finally(arm)
