@@ -22,12 +22,15 @@ export async function run(read: Arguments, io: Io): Promise<number> {
   const { status, body } = await client.probe<Ready>('/readyz')
   const isReady = status === 200
   const { degraded = [], detail } = body
-  const without = degraded.length === 0 ? '' : `; not working: ${degraded.join(', ')}`
+  // A sentence of each has its full stop, which the list does not want.
+  const faults = degraded.map((fault) => fault.replace(/\.$/, '')).join('; ')
   if (read.has('json')) io.out(JSON.stringify({ ready: isReady, url: client.url, degraded }))
-  else if (isReady) io.out(plain(`The gateway at ${client.url} is ready${without}.`))
-  else
-    io.err(
-      plain(`sluice: the gateway at ${client.url} is not ready: ${detail ?? `HTTP ${status}`}${without}`),
-    )
+  else if (isReady) {
+    const without = faults === '' ? '' : `; not working: ${faults}`
+    io.out(plain(`The gateway at ${client.url} is ready${without}.`))
+  } else {
+    const why = faults || (detail ?? `HTTP ${status}`).replace(/\.$/, '')
+    io.err(plain(`sluice: the gateway at ${client.url} is not ready: ${why}.`))
+  }
   return isReady ? exitCodes.ok : exitCodes.failure
 }

@@ -66,14 +66,20 @@ export function createStateHealth({ clock, log, shown }: StateHealthOptions): St
     log.warn({ event: 'gateway.state_unavailable', state: shown, err: lastError ?? error })
   }
 
+  /** The fault of the connection says best why there is no answer; a client without one says only that it is offline. */
+  function noAnswer(missedWith: string, cause?: SluiceError): SluiceError {
+    const reason = lastError instanceof Error ? lastError.message : missedWith
+    return new SluiceError('STATE_UNAVAILABLE', `${shown} does not answer: ${reason}`, {
+      retryAfterMs: 1_000,
+      ...(cause !== undefined && { cause }),
+    })
+  }
+
   return {
     async ask(question) {
       if (awaySince !== undefined) {
         const now = clock.monotonic()
-        if (now >= probedAt && now < probedAt + probeMs)
-          throw new SluiceError('STATE_UNAVAILABLE', `${shown} was not asked again: ${lastMissed}`, {
-            retryAfterMs: 1_000,
-          })
+        if (now >= probedAt && now < probedAt + probeMs) throw noAnswer(lastMissed)
         probedAt = now
       }
       asked += 1
@@ -83,8 +89,10 @@ export function createStateHealth({ clock, log, shown }: StateHealthOptions): St
         answered()
         return answer
       } catch (error) {
-        if (error instanceof SluiceError && error.code === 'STATE_UNAVAILABLE') missed(error, number)
-        throw error
+        if (!(error instanceof SluiceError) || error.code !== 'STATE_UNAVAILABLE') throw error
+        missed(error, number)
+        if (awaySince === undefined || lastError === undefined) throw error
+        throw noAnswer(error.message, error)
       }
     },
     noteError(error) {

@@ -1,5 +1,8 @@
 /** The commands of an operator against a running gateway: list, tail, send, decide, cancel, job, health. */
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import { createProgress } from '../../src/cli/progress.ts'
 import { runningGateway, sluice } from './session.ts'
@@ -140,6 +143,24 @@ test('job shows how far a batch is, and health says if the gateway is ready', as
     `The gateway at ${gateway.url} is ready.`,
   )
   assert.equal((await sluice(['health', '--url', 'http://127.0.0.1:9'])).code, 1)
+})
+
+test('health says once why the gateway is not ready', async (t) => {
+  const detail = 'The store postgres://h/d cannot be reached.'
+  const body = JSON.stringify({ code: 'STORE_UNAVAILABLE', detail, degraded: [`store: ${detail}`] })
+  const server = createServer((_request, response) => response.writeHead(503).end(body)).listen(
+    0,
+    '127.0.0.1',
+  )
+  t.after(() => server.close())
+  await once(server, 'listening')
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const { err, code } = await sluice(['health', '--url', url])
+  assert.equal(code, 1)
+  assert.equal(
+    err,
+    `sluice: the gateway at ${url} is not ready: store: The store postgres://h/d cannot be reached.`,
+  )
 })
 
 test('a progress bar appears after a second, on a terminal only', () => {
