@@ -64,6 +64,8 @@ export async function openFleet(
       context.log.error({ event: 'gateway.declared_dead', member: engines.members.id })
       parts.onDeclaredDead?.()
     },
+    onOtherDead: (member, gateway) =>
+      context.log.warn({ event: 'gateway.other_declared_dead', member, gateway }),
     onNotDurable: (detail) => context.log.warn({ event: 'store.not_durable', detail }),
     onError,
     beatMs: parts.beatMs,

@@ -9,6 +9,8 @@ export const logEvents = {
   'gateway.error': 'an operation failed and is tried again, or was left out; component names the part',
   'gateway.declared_dead':
     'the registration of this process has ended, as where the others found it silent for too long: it sends nothing more and ends',
+  'gateway.other_declared_dead':
+    'another gateway over this record was silent for too long: it counts as dead, and the others send what it held',
   'gateway.configuration_differs':
     'another gateway over this record has had another policy or other limits for five minutes',
   'config.loaded': 'the configuration was read',

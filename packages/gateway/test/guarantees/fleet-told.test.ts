@@ -1,5 +1,6 @@
 /** The gateways of a fleet tell their operators the same, also while Redis is away. */
 import assert from 'node:assert/strict'
+import { hostname } from 'node:os'
 import { after, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { needs } from '../../../../scripts/services/needs.ts'
@@ -28,6 +29,12 @@ async function until(holds: () => Promise<boolean>, withinMs: number): Promise<v
   for (const end = performance.now() + withinMs; !(await holds()); await sleep(200))
     assert.ok(performance.now() < end, `not within ${withinMs} ms`)
 }
+
+/** Reads which gateways this one has declared dead. */
+const linesOfTheDead = (site: Site): string =>
+  [...site.log().matchAll(/"event":"gateway\.other_declared_dead".*"gateway":"([^"]+)"/g)]
+    .map(([, gateway]) => gateway)
+    .join()
 
 async function waitingReports(site: Site): Promise<number> {
   const { text } = await site.call('GET', '/metrics')
@@ -66,6 +73,18 @@ describe('what gateways tell their operators', { ...needs('postgres', 'redis'), 
         [['state_unavailable', null, 'never']],
       )
     }
+  })
+
+  test('one of the others tells in its log that a gateway was killed, and of none that was stopped', async (t) => {
+    const { sites } = await startFleet(t, { name: 'gone', count: 4, config: { log: { level: 'info' } } })
+    const [killed, stopped, ...others] = sites
+    const { pid } = killed!
+    await killed!.kill()
+    await stopped!.terminate()
+    const tells = () => others.map(linesOfTheDead).join('')
+    await until(async () => tells() !== '', 20_000)
+    await sleep(2_000)
+    assert.equal(tells(), `${hostname()}:${pid}`)
   })
 
   test('reports that wait for their notification are counted at the one gateway that tries them', async (t) => {

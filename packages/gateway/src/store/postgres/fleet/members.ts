@@ -211,15 +211,25 @@ export async function openMembers(options: MembersOptions): Promise<Members> {
   }
 }
 
+export interface PostgresMembersOptions extends Omit<MembersOptions, 'connect'> {
+  readonly address: PostgresAddress
+  /** Called when this process has declared another one dead, with its id and its name: host and process id. */
+  readonly onOtherDead?: ((member: string, name: string) => void) | undefined
+}
+
 /** Joins the processes of a record on PostgreSQL. */
 export function openPostgresMembers({
   address,
+  onOtherDead = () => {},
   ...options
-}: Omit<MembersOptions, 'connect'> & { readonly address: PostgresAddress }): Promise<Members> {
-  return openMembers({ ...options, connect: () => connectMembers(address) })
+}: PostgresMembersOptions): Promise<Members> {
+  return openMembers({ ...options, connect: () => connectMembers(address, onOtherDead) })
 }
 
-async function connectMembers(address: PostgresAddress): Promise<MemberRecord> {
+async function connectMembers(
+  address: PostgresAddress,
+  onOtherDead: (member: string, name: string) => void,
+): Promise<MemberRecord> {
   const connection: Connection = await connect(address)
   const { query } = connection
   return {
@@ -236,11 +246,13 @@ async function connectMembers(address: PostgresAddress): Promise<MemberRecord> {
       return row!.answer
     },
     async declareDead(member, beat) {
-      const [row] = await query<{ dead: boolean }>('SELECT declare_silent_dead($1, $2) AS dead', [
-        member,
-        beat,
-      ])
-      return row!.dead
+      const [row] = await query<{ dead: boolean; name: string }>(
+        'SELECT declare_silent_dead($1, $2) AS dead, (SELECT name FROM member WHERE id = $1) AS name',
+        [member, beat],
+      )
+      const { dead, name } = row!
+      if (dead) onOtherDead(member, name)
+      return dead
     },
     async settle(member) {
       await query('SELECT settle_dead($1)', [member])

@@ -33,6 +33,8 @@ export interface PostgresFleetOptions {
    * nothing more from it, and what it held is theirs. The process is to end; a new start has a new id.
    */
   readonly onDeclaredDead: () => void
+  /** Called when this process has declared another one dead, with its id and its name: host and process id. */
+  readonly onOtherDead?: ((member: string, name: string) => void) | undefined
   readonly onError: (what: string, error: unknown) => void
   /** Called at the opening with a sentence for the operator where the server loses commits in a crash. */
   readonly onNotDurable?: (detail: string) => void
@@ -56,7 +58,8 @@ const recordConnections = 2
 
 /** @throws SluiceError INVALID_CONFIG where the server cannot be used, with the way out */
 export async function openPostgresFleet(options: PostgresFleetOptions): Promise<PostgresFleet> {
-  const { address, clock, version, channels, onDeclaredDead, onError, beatMs, onNotDurable } = options
+  const { address, clock, version, channels, onDeclaredDead, onOtherDead } = options
+  const { onError, beatMs, onNotDurable } = options
   const member = newMemberId()
   const own = { alone: false, isLogged: options.isLogged ?? false, member, channels, onNotDurable }
   const store = await openPostgresStore({ address, clock, version, ...own })
@@ -78,7 +81,8 @@ export async function openPostgresFleet(options: PostgresFleetOptions): Promise<
   }
   let members: Members
   try {
-    members = await openPostgresMembers({ address, member, clock, onDeclaredDead, onError, beatMs })
+    const told = { onDeclaredDead, onOtherDead, onError }
+    members = await openPostgresMembers({ address, member, clock, beatMs, ...told })
   } catch (error) {
     await close()
     throw startFault(error, address)
