@@ -78,8 +78,11 @@ export interface Overview {
   readonly series: OverviewSeries
   /** Brings what waits up to date; to be awaited before a reading. */
   refresh(): Promise<void>
-  /** True while nothing can leave, because the limits cannot be asked. */
-  standsStill(): boolean
+  /**
+   * The notifications that stay because Redis is away: all, or those that were accepted undecided where a process keeps the
+   * limits meanwhile.
+   */
+  standsStill(): 'all' | 'undecided' | undefined
   /** The part that belongs to one tenant, or to all. */
   waiting(tenant: string | undefined): Waiting
   accounts(): Readonly<Record<'healthy' | 'blocked' | 'open' | 'half_open' | 'held', number>>
@@ -132,8 +135,6 @@ export function createOverview(options: OverviewOptions): Overview {
     }
   })
 
-  const standsStill = (): boolean => state?.awayMs() !== undefined && state.keeper?.() === undefined
-
   /** A sentence without its full stop, while the server of the limits does not answer. */
   function stateAway(): string | undefined {
     const awayMs = state?.awayMs()
@@ -161,7 +162,7 @@ export function createOverview(options: OverviewOptions): Overview {
     return backlog.report({
       by: 'reason',
       now,
-      capacityOf: (channel: Channel) => (standsStill() ? undefined : capacityOf(reports, channel, now)),
+      capacityOf: (channel: Channel) => capacityOf(reports, channel, now),
       ...(tenant === undefined ? {} : { tenant }),
     })
   }
@@ -218,7 +219,10 @@ export function createOverview(options: OverviewOptions): Overview {
     series,
     refresh: async () => backlog.refresh?.(),
     unaccounted,
-    standsStill,
+    standsStill() {
+      if (state?.awayMs() === undefined) return undefined
+      return state.keeper?.() === undefined ? 'all' : 'undecided'
+    },
     complaints: guarded,
     waiting(tenant) {
       const now = clock.now()

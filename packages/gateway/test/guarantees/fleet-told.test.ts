@@ -75,6 +75,26 @@ describe('what gateways tell their operators', { ...needs('postgres', 'redis'), 
     }
   })
 
+  test('what is held stays until Redis is back, though one gateway keeps the limits of the rest', async (t) => {
+    const redis = await startRedis()
+    t.after(() => redis.stop())
+    const policy = { version: 1, limits: [], onStateLost: { default: 'hold', security: 'share' } }
+    const { sites, post } = await startFleet(t, { name: 'kept', redis: redis.url, policy })
+    await redis.stop()
+    const text = async (site: Site) => (await overviewOf(site)).cause.text
+    for (const site of sites)
+      await until(async () => / process keeps the limits of what is shared/.test(await text(site)), 15_000)
+    assert.equal((await post(0)).status, 202)
+    for (const site of sites) {
+      await until(async () => (await backlogOf(site)).groups.length > 0, 10_000)
+      const { groups } = await backlogOf(site)
+      assert.deepEqual(
+        groups.map(({ key, emptyAt, emptyIs }) => [key, emptyAt, emptyIs]),
+        [['state_unavailable', null, 'never']],
+      )
+    }
+  })
+
   test('one of the others tells in its log that a gateway was killed, and of none that was stopped', async (t) => {
     const { sites } = await startFleet(t, { name: 'gone', count: 4, config: { log: { level: 'info' } } })
     const [killed, stopped, ...others] = sites

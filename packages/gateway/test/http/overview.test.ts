@@ -110,13 +110,13 @@ test('a server of the limits that does not answer is a problem, and the cause wh
   assert.equal(problem!.since, clock.now() - 12_000)
   const away = 'Us: Redis, where the limits are counted, has not answered for 12 s:'
   assert.deepEqual(told(), ['STATE_UNAVAILABLE', `${away} what is due waits until it is back.`])
-  assert.equal(overview.standsStill(), true)
+  assert.equal(overview.standsStill(), 'all')
   keeper = 'another process'
   assert.deepEqual(told(), [
     'STATE_UNAVAILABLE',
     `${away} another process keeps the limits of what is shared, and all else waits.`,
   ])
-  assert.equal(overview.standsStill(), false)
+  assert.equal(overview.standsStill(), 'undecided')
   awayMs = undefined
   assert.match(told().join(), /^,Neither/)
 })

@@ -81,10 +81,11 @@ export function backlogRoutes(options: BacklogRoutesOptions): readonly Route[] {
         const now = clock.now()
         const aheadMs = aheadOf(clock)
         const reports = pools()
+        const still = overview.standsStill()
         const { groups, departures } = backlog.report({
           by,
           now,
-          capacityOf: (on: Channel) => (overview.standsStill() ? undefined : capacityOf(reports, on, now)),
+          capacityOf: (on: Channel) => (still === 'all' ? undefined : capacityOf(reports, on, now)),
           ...(tenant === undefined ? {} : { tenant }),
           ...(channel === undefined ? {} : { channel }),
           ...(reason === undefined ? {} : { reason }),
@@ -93,16 +94,19 @@ export function backlogRoutes(options: BacklogRoutesOptions): readonly Route[] {
           isoOrNull(instant === null ? null : instant + aheadMs)
         return {
           at: iso(now + aheadMs),
-          groups: groups.map(({ oldestDueAt, nextAt, lastAt, emptyAt, ...group }) => ({
-            key: group.key,
-            count: group.count,
-            oldestDueAt: wall(oldestDueAt),
-            nextAt: wall(nextAt),
-            lastAt: wall(lastAt),
-            emptyAt: wall(emptyAt),
-            emptyIs: group.emptyIs,
-            leaving: group.leaving,
-          })),
+          groups: groups.map(({ oldestDueAt, nextAt, lastAt, emptyAt, ...group }) => {
+            const stays = still !== undefined && by === 'reason' && group.key === 'state_unavailable'
+            return {
+              key: group.key,
+              count: group.count,
+              oldestDueAt: wall(oldestDueAt),
+              nextAt: wall(nextAt),
+              lastAt: wall(lastAt),
+              emptyAt: stays ? null : wall(emptyAt),
+              emptyIs: stays ? 'never' : group.emptyIs,
+              leaving: group.leaving,
+            }
+          }),
           departures: {
             stepMs: 60_000,
             from: iso(now + aheadMs),
