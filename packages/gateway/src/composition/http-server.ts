@@ -164,9 +164,9 @@ export function createGatewayServer(context: RuntimeContext) {
         state: record.limits && {
           ping: record.limits.ping,
           keeper: () => record.limits?.keeper?.keeper(),
-          awayMs() {
-            const awaySince = record.limits?.health.counts().awaySince
-            return awaySince === undefined ? undefined : clock.monotonic() - awaySince
+          away() {
+            const { awaySince, reason } = record.limits!.health.counts()
+            return awaySince === undefined ? undefined : { ms: clock.monotonic() - awaySince, reason }
           },
           isNeeded: () => policy.part.onStateLost(undefined) === 'refuse',
         },

@@ -29,7 +29,7 @@ export interface OverviewOptions {
   /** A sentence for each gateway over the same record that has another configuration. @defaultValue none */
   readonly configurationDifferences?: (() => readonly string[]) | undefined
   /** The server of the limits; absent where they are in memory. */
-  readonly state?: Pick<ProbedState, 'awayMs' | 'keeper'> | undefined
+  readonly state?: Pick<ProbedState, 'away' | 'keeper'> | undefined
 }
 
 interface Problem {
@@ -135,16 +135,17 @@ export function createOverview(options: OverviewOptions): Overview {
     }
   })
 
-  /** A sentence without its full stop, while the server of the limits does not answer. */
+  /** A sentence without its full stop, while the limits cannot be asked. */
   function stateAway(): string | undefined {
-    const awayMs = state?.awayMs()
-    if (awayMs === undefined) return undefined
+    const away = state?.away()
+    if (away === undefined) return undefined
     const keeper = state?.keeper?.()
     const meanwhile =
       keeper === undefined
-        ? 'what is due waits until it is back'
+        ? 'what is due waits'
         : `${keeper} keeps the limits of what is shared, and all else waits`
-    return `Redis, where the limits are counted, has not answered for ${Math.round(awayMs / 1_000)} s: ${meanwhile}`
+    const reason = away.reason.replace(/\.$/, '')
+    return `For ${Math.round(away.ms / 1_000)} s the limits in Redis could not be asked, and ${meanwhile}: ${reason}`
   }
 
   /** The accounts in a few words, where none of them is in trouble: those that operators hold are named. */
@@ -220,7 +221,7 @@ export function createOverview(options: OverviewOptions): Overview {
     refresh: async () => backlog.refresh?.(),
     unaccounted,
     standsStill() {
-      if (state?.awayMs() === undefined) return undefined
+      if (state?.away() === undefined) return undefined
       return state.keeper?.() === undefined ? 'all' : 'undecided'
     },
     complaints: guarded,
@@ -256,7 +257,7 @@ export function createOverview(options: OverviewOptions): Overview {
       const found: Found[] = [...poolProblems()]
       const away = stateAway()
       if (away !== undefined) {
-        const since = clock.now() - state!.awayMs()!
+        const since = clock.now() - state!.away()!.ms
         found.push({ code: 'STATE_UNAVAILABLE', severity: 'page', since, text: `${away}.` })
       }
       if (oldestDueMs > agesMs) {

@@ -23,9 +23,9 @@ export interface StateHealth {
   noteError(error: unknown): void
   /**
    * Questions without an answer so far, and the instant of `clock.monotonic` since which there was none; undefined while
-   * there are answers.
+   * there are answers. The reason is that of the last one without an answer.
    */
-  counts(): { readonly unanswered: number; readonly awaySince: number | undefined }
+  counts(): { readonly unanswered: number; readonly awaySince: number | undefined; readonly reason: string }
 }
 
 /**
@@ -67,9 +67,11 @@ export function createStateHealth({ clock, log, shown }: StateHealthOptions): St
   }
 
   /** The fault of the connection says best why there is no answer; a client without one says only that it is offline. */
+  const reasonOf = (missedWith: string): string =>
+    lastError instanceof Error ? lastError.message : missedWith
+
   function noAnswer(missedWith: string, cause?: SluiceError): SluiceError {
-    const reason = lastError instanceof Error ? lastError.message : missedWith
-    return new SluiceError('STATE_UNAVAILABLE', `${shown} does not answer: ${reason}`, {
+    return new SluiceError('STATE_UNAVAILABLE', `${shown} cannot be asked: ${reasonOf(missedWith)}`, {
       retryAfterMs: 1_000,
       ...(cause !== undefined && { cause }),
     })
@@ -98,6 +100,6 @@ export function createStateHealth({ clock, log, shown }: StateHealthOptions): St
     noteError(error) {
       lastError = error
     },
-    counts: () => ({ unanswered, awaySince }),
+    counts: () => ({ unanswered, awaySince, reason: reasonOf(lastMissed) }),
   }
 }

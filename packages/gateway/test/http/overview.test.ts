@@ -90,9 +90,9 @@ test('a server of the limits that does not answer is a problem, and the cause wh
   const { gateway, clock, post, stop } = await createHarness({ policy: { version: 1, limits: [] } })
   t.after(stop)
   const { ledger, backlog, pools } = gateway
-  let awayMs: number | undefined = 12_000
+  let away: { ms: number; reason: string } | undefined = { ms: 12_000, reason: 'ECONNREFUSED h:1.' }
   let keeper: 'another process' | undefined
-  const state = { awayMs: () => awayMs, keeper: () => keeper }
+  const state = { away: () => away, keeper: () => keeper }
   const overview = createOverview({ ledger, backlog, pools, clock, orphans: { count: () => 0 }, state })
   t.after(() => overview.close())
   await post()
@@ -108,15 +108,15 @@ test('a server of the limits that does not answer is a problem, and the cause wh
   }
   const [problem] = overview.problems(overview.waiting(undefined))
   assert.equal(problem!.since, clock.now() - 12_000)
-  const away = 'Us: Redis, where the limits are counted, has not answered for 12 s:'
-  assert.deepEqual(told(), ['STATE_UNAVAILABLE', `${away} what is due waits until it is back.`])
+  const begin = 'Us: For 12 s the limits in Redis could not be asked, and'
+  assert.deepEqual(told(), ['STATE_UNAVAILABLE', `${begin} what is due waits: ECONNREFUSED h:1.`])
   assert.equal(overview.standsStill(), 'all')
   keeper = 'another process'
   assert.deepEqual(told(), [
     'STATE_UNAVAILABLE',
-    `${away} another process keeps the limits of what is shared, and all else waits.`,
+    `${begin} another process keeps the limits of what is shared, and all else waits: ECONNREFUSED h:1.`,
   ])
   assert.equal(overview.standsStill(), 'undecided')
-  awayMs = undefined
+  away = undefined
   assert.match(told().join(), /^,Neither/)
 })

@@ -71,10 +71,10 @@ test('tells the fault of the connection, and none that the server has answered s
   const refusal = async (): Promise<string> =>
     health.ask(() => Promise.reject(full)).then(String, (error: Error) => error.message)
   await clock.runUntil(1_000_300)
-  const again = 'redis://h does not answer: Redis at h could not be asked: OOM'
+  const again = 'redis://h cannot be asked: Redis at h could not be asked: OOM'
   assert.deepEqual([await refusal(), await refusal()], ['Redis at h could not be asked: OOM', again])
   health.noteError(refused)
   await clock.runUntil(1_000_500)
-  const down = 'redis://h does not answer: ECONNREFUSED'
+  const down = 'redis://h cannot be asked: ECONNREFUSED'
   assert.deepEqual([await refusal(), await refusal()], [down, down])
 })

@@ -17,8 +17,8 @@ export interface ProbedState {
   ping(): Promise<void>
   /** The process that keeps the limits in its memory while the server does not answer it. @defaultValue nobody */
   keeper?(): 'this process' | 'another process' | undefined
-  /** For how long the server has given no answer, ms; undefined while it answers. */
-  awayMs(): number | undefined
+  /** For how long the server could not be asked, ms, and why; undefined while it answers. */
+  away(): { readonly ms: number; readonly reason: string } | undefined
   /** True if notifications are refused while it does not answer; else they are accepted undecided. */
   isNeeded(): boolean
 }
