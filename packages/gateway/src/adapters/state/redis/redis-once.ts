@@ -16,7 +16,7 @@ export interface RedisOnceOptions {
   readonly member: string
   /**
    * A mark of a process that has died stands so long, ms: repetitions of its requests are `busy` until then.
-   * @defaultValue 30000
+   * @defaultValue 12000: as long as others take to declare it dead
    */
   readonly leaseMs?: number | undefined
   readonly onError?: ((error: unknown) => void) | undefined
@@ -39,7 +39,7 @@ interface Mark {
 const againMs = 1_000
 
 export function createRedisOnce(options: RedisOnceOptions): RedisOnce {
-  const { redis, member, leaseMs = 30_000, onError } = options
+  const { redis, member, leaseMs = 12_000, onError } = options
   const own = createMemoryOnce()
   /** The marks of this process: as many as it has requests in progress. */
   const marks = new Map<string, Mark>()
