@@ -52,10 +52,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     createMetrics({ ledger, jobs, poolReports: pools, ...(hub === undefined ? {} : { webSocket: hub }) })
   const events = createEventRoutes({ changes: options.changes ?? ledger, clock, places: options.eventPlaces })
   const overview = createOverview({
-    ledger,
-    backlog,
-    pools,
-    clock,
+    ...{ ledger, backlog, pools, clock },
     orphans: options.orphans ?? noOrphans,
     disk: options.disk,
     complaints: options.complaints,

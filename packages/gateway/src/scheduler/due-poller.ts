@@ -114,9 +114,7 @@ export class DuePoller {
       this.#takesOver ||= this.#taken.length > 0 || full.length > 0
     }
     // Whoever took one over before may have died between the record and the limits: nobody has counted it there.
-    const suspected = this.#taken.filter(
-      ({ notification, mayHaveLeft }) => mayHaveLeft || notification.suspects,
-    )
+    const suspected = this.#taken.filter((each) => each.mayHaveLeft || each.notification.suspects)
     if (suspected.length > 0) await countSuspects(suspected.map(({ notification }) => notification))
     const count = this.#taken.length
     keep(this.#taken.map(({ notification }) => notification))
