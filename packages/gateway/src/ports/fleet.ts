@@ -18,7 +18,6 @@ export type Role =
   | 'retention'
   | 'orphans'
   | 'digests'
-  | `digests:${string}`
   | 'jobs'
   | 'complaints'
   | 'feedback'

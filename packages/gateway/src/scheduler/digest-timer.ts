@@ -1,22 +1,22 @@
 /**
  * Closes digests whose window has ended. Digests due at the same instant are closed together, so that they share
  * commits. Closing throws only when nothing can be written; then all are tried again. Of several processes one closes
- * the digests of all, which it looks for in the store: each name has a role, for which those apply that have it in their
- * policy. During a rolling deployment another one would send the items one by one.
+ * the digests of all, which it looks for in the store. During a rolling deployment it may not have one of them in its policy,
+ * and would send the items one by one: it leaves that to the others, each of which closes what is late and in its policy.
  */
 import type { Digest } from '../model.ts'
 import type { Members } from '../ports/fleet.ts'
 import type { Clock, Store } from '../ports.ts'
 import { retryMs } from './due-poller.ts'
 
-/** By these a process knows which digests it closes. */
-export interface DigestRoles {
+/** By this a process knows which digests it closes. */
+export interface DigestChoice {
   readonly members: Pick<Members, 'holds' | 'count'>
   /** Returns the names of the digests in the policy in force. @defaultValue none */
   readonly digestNames?: (() => readonly string[]) | undefined
 }
 
-export interface DigestTimerOptions extends DigestRoles {
+export interface DigestTimerOptions extends DigestChoice {
   readonly store: Pick<Store, 'dueDigests' | 'nextDigestAt' | 'isVersioned'>
   readonly clock: Pick<Clock, 'now'>
   readonly close: (digest: Digest) => Promise<void>
@@ -28,7 +28,9 @@ const pageMax = 500
 const closingMax = 50
 /** Where several processes write, the store is asked this often for digests that others opened, ms. */
 const lookMs = 1_000
-/** One that this policy does not have is another process's to close for so long, ms: a role is given anew within that. */
+/** A process without the role closes one of its policy that is late by this, ms. */
+const lateMs = 5_000
+/** The process with the role leaves one that is not in its policy to the others for so long, ms. */
 const strangeMs = 30_000
 
 export class DigestTimer {
@@ -51,12 +53,13 @@ export class DigestTimer {
   }
 
   async closeDue(): Promise<void> {
-    const { store, clock } = this.#options
+    const { store, members, clock } = this.#options
     this.#isClosing = true
     // Digests noted from here on may have been stored behind the read position.
     this.#at = Number.POSITIVE_INFINITY
     try {
-      const next = this.#holdsRole() ? await this.#closeAll() : Number.POSITIVE_INFINITY
+      const isForAll = members.holds('digests')
+      const next = isForAll || members.count() > 1 ? await this.#closeAll(isForAll) : Number.POSITIVE_INFINITY
       this.#at = Math.min(this.#at, next, store.isVersioned ? clock.now() + lookMs : Number.POSITIVE_INFINITY)
     } catch (error) {
       this.#at = clock.now() + retryMs
@@ -66,21 +69,19 @@ export class DigestTimer {
     }
   }
 
-  /** True while this process closes digests of some name. It applies for all that it has. */
-  #holdsRole(): boolean {
+  /** Returns those of the digests, which are due, that this process closes. */
+  #ownOf(due: readonly Digest[], now: number, isForAll: boolean): readonly Digest[] {
     const { members, digestNames } = this.#options
-    const roles = ['digests', ...(digestNames?.() ?? []).map((name) => `digests:${name}` as const)] as const
-    return roles.map((role) => members.holds(role)).includes(true)
-  }
-
-  #isOwn({ name, closesAt }: Digest, now: number): boolean {
-    const { members, digestNames } = this.#options
-    if (digestNames?.().includes(name) === true) return members.holds(`digests:${name}`)
-    return members.holds('digests') && (members.count() === 1 || closesAt <= now - strangeMs)
+    const names = new Set(digestNames?.())
+    const knownMs = isForAll ? 0 : lateMs
+    const othersMs = isForAll ? (members.count() === 1 ? 0 : strangeMs) : Number.POSITIVE_INFINITY
+    const own = due.filter(({ name, closesAt }) => closesAt <= now - (names.has(name) ? knownMs : othersMs))
+    // Where there are so many that the other process is late, both do not close the same ones.
+    return isForAll ? own : own.reverse()
   }
 
   /** Closes the digests of this process that are due; returns the end of the next window. */
-  async #closeAll(): Promise<number> {
+  async #closeAll(isForAll: boolean): Promise<number> {
     const { store, clock, close } = this.#options
     let first: string | undefined
     for (;;) {
@@ -88,10 +89,7 @@ export class DigestTimer {
       const due = await store.dueDigests(until, pageMax)
       // One that is still open is another process's, or was refused: others write it, or have declared this one dead.
       if (first !== undefined && due[0]?.id === first) return clock.now() + retryMs
-      await each(
-        due.filter((digest) => this.#isOwn(digest, until)),
-        close,
-      )
+      await each(this.#ownOf(due, until, isForAll), close)
       first = due[0]?.id
       if (due.length === pageMax) continue
       const next = (await store.nextDigestAt()) ?? Number.POSITIVE_INFINITY

@@ -11,13 +11,13 @@ import { advance, type Digest, type Notification } from '../model.ts'
 import type { Clock, Queue, Store } from '../ports.ts'
 import type { Gate, Ledger, Scheduler } from '../stages.ts'
 import { BackgroundTasks } from './background-tasks.ts'
-import { type DigestRoles, DigestTimer } from './digest-timer.ts'
+import { type DigestChoice, DigestTimer } from './digest-timer.ts'
 import { DuePoller, type DuePollerOptions, retryMs } from './due-poller.ts'
 import { ExpiryTimer } from './expiry-timer.ts'
 import { isNews } from './is-news.ts'
 import type { Unserved } from './unserved.ts'
 
-export interface SchedulerOptions extends Pick<DuePollerOptions, 'mayClaim'>, DigestRoles {
+export interface SchedulerOptions extends Pick<DuePollerOptions, 'mayClaim'>, DigestChoice {
   readonly store: Store
   readonly ledger: Ledger
   readonly queue: Queue
