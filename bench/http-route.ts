@@ -64,7 +64,7 @@ async function sluice(): Promise<number> {
             attempts: 0,
             timeline: [],
           }
-          return { ok: true as const, notification }
+          return { notification }
         })
         answer?.(results)
         return results

@@ -87,7 +87,7 @@ log: { level: error }
         drafts: [{ to, channel: 'email', category: 'product', priority: 'normal', content }],
       })
       // Its delivery is on record after its acceptance, and told in another turn.
-      if (result?.ok === true) acceptedAt.set(result.notification.id, performance.now())
+      acceptedAt.set(result!.notification.id, performance.now())
       return true
     } catch (error) {
       if (error instanceof SluiceError && error.code === 'QUEUE_FULL') return false

@@ -55,11 +55,12 @@ export interface Caller {
   readonly module: string
 }
 
-export type Admitted =
-  /** `queuedBehind` names the tenant or module limit that delays it; the client gets 429. */
-  | { readonly ok: true; readonly notification: Notification; readonly queuedBehind?: 'tenant' | 'module' }
-  /** This draft was refused and nothing of it was kept. */
-  | { readonly ok: false; readonly error: Error }
+/** A draft that was accepted. */
+export interface Admitted {
+  readonly notification: Notification
+  /** The tenant or module limit that delays it; the client gets 429. */
+  readonly queuedBehind?: 'tenant' | 'module'
+}
 
 export interface AdmitRequest {
   readonly caller: Caller
@@ -88,10 +89,7 @@ export interface Gate {
    * since the version that it names. Throws NOT_FOUND where the recipient of what was reported was erased since.
    */
   saveRecipient(recipient: StoredRecipient, reportedOf?: readonly ReportedOf[]): Promise<boolean>
-  /**
-   * The notification's current slot in its tenant's throttle queue, which moves up; undefined where it stands in
-   * none.
-   */
+  /** The notification's current place in its throttle queue, which moves up; undefined where it stands in none. */
   placeOf(notification: Notification): Promise<number | undefined>
   /** The usage of each limit for a recipient. */
   usage(tenant: string, recipient: string): Promise<readonly LimitUsage[]>

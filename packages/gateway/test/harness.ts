@@ -222,16 +222,11 @@ export async function createHarness(options: HarnessOptions = {}): Promise<Harne
     done,
     tryPost,
     async post(draft, caller) {
-      const result = await tryPost(draft, caller)
-      if (!result.ok) throw result.error
-      return result.notification
+      return (await tryPost(draft, caller)).notification
     },
     async postMany(drafts, caller = mine) {
       const results = await done(gateway.gate.admit({ caller, drafts: drafts.map(complete) }))
-      return results.map((result) => {
-        if (!result.ok) throw result.error
-        return result.notification
-      })
+      return results.map(({ notification }) => notification)
     },
     runFor: (ms) => clock.runUntil(clock.now() + ms),
     runUntil: (instant) => clock.runUntil(instant),

@@ -97,7 +97,7 @@ export function createAdmit(options: AdmitOptions): Gate['admit'] {
 
 function admitted(notification: Notification): Admitted {
   const queuedBehind = delayingLimit(notification)
-  return queuedBehind === undefined ? { ok: true, notification } : { ok: true, notification, queuedBehind }
+  return queuedBehind === undefined ? { notification } : { notification, queuedBehind }
 }
 
 function changeOf(

@@ -64,12 +64,11 @@ export function createRecordAcceptor(options: AcceptRecordOptions): RecordAccept
     const { caller, body, bytes, answerKey, requestHash } = record
     if (await isRepeated(answerKey, requestHash)) return 'repeated'
     try {
-      const [result] = await gate.admit({
+      await gate.admit({
         caller,
         drafts: [await readDraft(body, caller.tenant, bytes)],
         answer: () => ({ ...answerKey, requestHash, status: 202, body: '', createdAt: clock.now() }),
       })
-      if (!result!.ok) throw result!.error
       return 'accepted'
     } catch (error) {
       if (!(error instanceof SluiceError)) throw error

@@ -57,7 +57,6 @@ test('a scheduler that throws behind the commit leaves the acceptance counted in
   const first = await harness.post({ recipient: 'ada' })
   assert.equal(failed(), 1)
   const second = await harness.tryPost({ recipient: 'eve' })
-  assert.ok(second.ok)
   assert.equal(second.queuedBehind, 'tenant')
   await harness.runFor(5 * minute)
   await delivered(harness, first.id)

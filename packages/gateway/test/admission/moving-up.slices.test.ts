@@ -142,7 +142,7 @@ test('a recipient who changes a preference in the middle of a pass overtakes nob
     'the earliest accepted has the earliest place',
   )
   const [result] = await newcomer
-  assert.ok(result?.ok)
+  assert.ok(result)
   const { dueAt: newAt } = await again.notification(result.notification.id)
   assert.ok(newAt >= dueAt.at(-1)!, `the newcomer is ${dueAt.at(-1)! - newAt} ms before the last who waited`)
 })

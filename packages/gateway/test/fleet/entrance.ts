@@ -97,9 +97,7 @@ export function createEntrance(
     return { status, ...(JSON.parse(body) as Body), ...(replayed === undefined ? {} : { replayed }) }
   }
 
-  function acceptedBy(result: Admitted): Accepted {
-    if (!result.ok) throw result.error
-    const { notification, queuedBehind } = result
+  function acceptedBy({ notification, queuedBehind }: Admitted): Accepted {
     const { id, status, decision } = notification
     return {
       id,

@@ -169,7 +169,6 @@ export async function openMortalGateways(options: MortalOptions): Promise<Mortal
       }
       const { own, gateway } = at(number)
       const [result] = await within(own, () => gateway.gate.admit({ caller, drafts: [complete] }))
-      if (!result!.ok) throw result!.error
       return result!.notification
     },
     begin(number, work) {

@@ -92,7 +92,7 @@ export function joinedByPost(recipient: string) {
         },
       ],
     })
-    if (result?.ok) lates.set(harnessKey(gateway), result.notification.id)
+    if (result !== undefined) lates.set(harnessKey(gateway), result.notification.id)
   }
 }
 

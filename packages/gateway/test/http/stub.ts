@@ -197,7 +197,7 @@ function createMemory() {
     }
     stub.notifications.set(notification.id, notification)
     for (const listener of listeners) listener({ notification, events: notification.timeline })
-    return { ok: true, notification, ...(queuedBehind === undefined ? {} : { queuedBehind }) }
+    return { notification, ...(queuedBehind === undefined ? {} : { queuedBehind }) }
   }
 
   const gate: Gate = {

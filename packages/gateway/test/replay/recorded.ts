@@ -104,7 +104,7 @@ export async function recordedTexts(options: RecordedOptions): Promise<readonly 
     })
     while (isOpen) await clock.settle()
     const [result] = await admitting
-    if (result?.ok === true) ids.push(result.notification.id)
+    ids.push(result!.notification.id)
     // Some are cancelled while they wait.
     if (chance() < 0.005) {
       const cancelling = gateway.gate.cancel('acme', pick(ids)).catch(() => undefined)

@@ -334,11 +334,8 @@ function answerOf(entries: readonly Entry[], results: readonly Admitted[], ahead
   let next = 0
   const texts = entries.map((entry) => {
     if ('refusal' in entry) return JSON.stringify(entry.refusal)
-    const result = results[next++]!
-    const recipient = entry.draft.to.id
-    if (result.ok) return resultText(recipient, inWallTime(result.notification, aheadMs))
-    if (result.error instanceof SluiceError) return JSON.stringify(refusalOf(recipient, result.error))
-    throw result.error
+    const { notification } = results[next++]!
+    return resultText(entry.draft.to.id, inWallTime(notification, aheadMs))
   })
   return { status: 202, body: `{"results":[${texts.join()}]}` }
 }

@@ -135,7 +135,6 @@ function admittedAnswer(
     readonly requestId: string
   },
 ): Answer {
-  if (!result.ok) throw result.error
   const { notification, queuedBehind } = result
   if (queuedBehind === undefined || overLimitStatus === 202) {
     return { status: 202, body: acceptedText(inWallTime(notification, aheadMs)) }
