@@ -5,15 +5,13 @@
  */
 import { awaitsLimits } from '../awaits-limits.ts'
 import { concernsAll } from '../errors.ts'
-import type { Notification } from '../model.ts'
+import { delayingLimit, type Notification } from '../model.ts'
 import type { Clock, Store } from '../ports.ts'
 import type { Gate, Ledger } from '../stages.ts'
-import type { TenantThrottle } from './tenant-throttle/tenant-throttle.ts'
 
 export interface PromotionOptions {
   readonly store: Pick<Store, 'notification'>
   readonly ledger: Pick<Ledger, 'live'>
-  readonly throttle: Pick<TenantThrottle, 'behind'>
   readonly clock: Pick<Clock, 'now' | 'at'>
   /** Takes the turn of a notification. */
   readonly resume: (notification: Notification) => Promise<void>
@@ -34,7 +32,7 @@ const lookAgainMs = [50, 100, 200, 400, 800, 1_600, 3_200, 6_400]
 const readAgainMs = 1_000
 
 export function createPromotion(options: PromotionOptions): Promotion {
-  const { store, ledger, throttle, clock, resume, onError } = options
+  const { store, ledger, clock, resume, onError } = options
   const looking = new Set<() => void>()
   let isStopped = false
 
@@ -47,7 +45,7 @@ export function createPromotion(options: PromotionOptions): Promotion {
       throw error
     }
     if (notification === undefined || awaitsLimits(notification)) lookAgain(tenant, id, looks)
-    else if (throttle.behind(notification) !== undefined) await resume(notification)
+    else if (delayingLimit(notification) !== undefined) await resume(notification)
   }
 
   /** One that is never found was refused: its place went to those behind it when it was taken back. */

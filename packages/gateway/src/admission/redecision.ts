@@ -5,7 +5,8 @@
 import { awaitsLimits } from '../awaits-limits.ts'
 import { type Conflicted, conflicted, isAmong, retryOnConflict } from '../conflict.ts'
 import { isStateAway, SluiceError } from '../errors.ts'
-import { isFinal, type Notification, type Patch, type Recipient, revisionOf } from '../model.ts'
+import type { Notification, Patch, Recipient } from '../model.ts'
+import { delayingLimit, isFinal, revisionOf } from '../model.ts'
 import { recipientSubject } from '../policy/subject.ts'
 import type { Notifier } from '../ports/fleet.ts'
 import type { ReportedOf, StoredRecipient } from '../ports/recipients.ts'
@@ -89,7 +90,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
 
   async function resume(notification: Notification): Promise<void> {
     try {
-      if (throttle.behind(notification) === undefined) await redecide(notification, {})
+      if (delayingLimit(notification) === undefined) await redecide(notification, {})
       else await takeTurn(notification)
     } catch (error) {
       retryLater(notification, error, true)
@@ -143,13 +144,13 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     }
     // Read only now: what ends it from here on takes it out of the queue itself.
     const last = await recorded()
-    if (last !== undefined && throttle.behind(last) !== undefined) return
+    if (last !== undefined && delayingLimit(last) !== undefined) return
     if (hasTurned(last)) await throttle.leaveCounted(notification)
     else await throttle.giveBack([notification])
   }
 
   const hasTurned = (of: Notification | undefined): boolean =>
-    of?.turnedAt !== undefined && throttle.behind(of) === undefined
+    of?.turnedAt !== undefined && delayingLimit(of) === undefined
 
   /**
    * Writes the move to a new verdict; false where the record has changed meanwhile. A digest that closed meanwhile leads
@@ -260,7 +261,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
   const asked = { policy, keepsLimits, ledger, scheduler, clock, onError }
   const undecided = createUndecided({ ...asked, decide, retryLater })
 
-  const promotion = createPromotion({ store, ledger, throttle, clock, resume, onError })
+  const promotion = createPromotion({ store, ledger, clock, resume, onError })
 
   /**
    * Applies a changed preference: a notification that is opted out is suppressed, and one scheduled for hours that are

@@ -68,8 +68,6 @@ export type Promote = (tenant: string, ids: readonly string[]) => Promise<void>
 
 /** All methods reject with STATE_UNAVAILABLE, or STORE_UNAVAILABLE where the state is restored from the store. */
 export interface ThrottleState {
-  /** True if the tenant or its modules have limits. */
-  isLimited(tenant: string): boolean
   /**
    * Counts the requests that may pass now, and puts the others at the end of the throttle queues of their modules: first
    * in, first out. No window ever has more than its maximum, except for critical ones. Undefined for a tenant without

@@ -87,7 +87,7 @@ const interveneMs = { least: 20, most: 240 }
 /** Questions that run beside the writes, in a thread of their own. */
 const beside = new Set(['notification', 'list', 'deadLetters', 'jobWork', 'jobMembers', 'content'])
 /** `start` restores from the store, whose calls have their own wire. */
-const throttleDirect = ['isLimited', 'start', 'stop']
+const throttleDirect = ['start', 'stop']
 const storeDirect = ['mayHave', 'claimedUntil', 'close']
 
 export const wordless: Templates = { has: () => true, hasSubject: () => true, render: () => ({ text: '' }) }

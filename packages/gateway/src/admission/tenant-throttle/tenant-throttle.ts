@@ -55,8 +55,6 @@ export interface TenantThrottle {
   usage(caller: Caller): readonly ThrottleUsage[] | Promise<readonly ThrottleUsage[]>
   /** Returns the current place, which may be earlier than the stored one; undefined outside the throttle queue. */
   placeOf(notification: Notification): Promise<number | undefined>
-  /** Returns the limit that delays it. */
-  behind(notification: Notification): 'tenant' | 'module' | undefined
   /** Restores the throttle queues that are not empty, and begins to promote. */
   start(promote: Promote): Promise<void>
   stop(): Promise<void>
@@ -162,7 +160,6 @@ export function createTenantThrottle(options: TenantThrottleOptions): TenantThro
       if (delayingLimit(notification) === undefined) return undefined
       return state.placeOf(notification.tenant, keyOf(notification))
     },
-    behind: delayingLimit,
     start: state.start,
     stop: state.stop,
   }

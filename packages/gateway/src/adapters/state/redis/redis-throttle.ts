@@ -212,7 +212,6 @@ export function createRedisThrottle(options: RedisThrottleOptions): RedisThrottl
 
   return {
     expect: value.expect,
-    isLimited,
     async pass(tenant, requests): Promise<ThrottlePassed | undefined> {
       if (!isLimited(tenant)) return undefined
       const { generation, rest } = await ask(tenant, 'pass', {

@@ -44,7 +44,6 @@ export function createMemoryThrottle(options: ThrottleQueuesOptions): ThrottleSt
   }
 
   return {
-    isLimited: queues.isLimited,
     pass: (tenant, requests) => ask(tenant, (queue) => queue && pass(queue, requests)),
     takeBack: (tenant, requests) =>
       change(tenant, (queue) => {
