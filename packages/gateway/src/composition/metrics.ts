@@ -54,6 +54,8 @@ export function createGatewayMetrics(
     return windows.toSorted((a, b) => a.windowMs - b.windowMs)[0]?.max
   }
 
+  const isServer = config.store.kind === 'postgres'
+  let storeUp = true
   const metrics = createMetrics({
     ledger: record.ledger,
     onRecord: () => record.backlog.statuses?.() ?? record.ledger.counts(),
@@ -94,17 +96,23 @@ export function createGatewayMetrics(
           limitsKeeper: record.limits.keeper?.keeper,
           limitReads: record.limits.reads,
         }),
+    ...(isServer && { storeUp: () => storeUp }),
     ...(config.store.kind === 'postgres' || config.store.path === ':memory:'
       ? {}
       : { disk: () => diskUse(config.store.path) }),
   })
   const { refresh } = record.backlog
-  if (refresh === undefined) return metrics
-  // Where the store is away, a scrape tells what was counted last.
+  if (!isServer) return metrics
   return {
     ...metrics,
     async text() {
-      await refresh().catch(() => undefined)
+      // Where the store is away, a scrape tells what was counted last.
+      const refreshed = refresh?.().catch(() => undefined)
+      storeUp = await record.store.ping().then(
+        () => true,
+        () => false,
+      )
+      await refreshed
       return metrics.text()
     },
   }

@@ -45,6 +45,8 @@ export interface MetricsOptions extends Partial<NotificationMetricsOptions> {
   readonly damagedRows?: () => number
   /** Errors that were logged, by the part of the gateway that met them. */
   readonly errorCounts?: () => Iterable<readonly [component: string, count: number]>
+  /** True while the server of the store can be read and written. Absent where the store is a file. */
+  readonly storeUp?: () => boolean
   /** Sizes of the store's files and of its disk, bytes. */
   readonly disk?: () => DiskUse | undefined
   /** The questions to limiter state on a server. Absent where it is in the memory of the process. */
@@ -330,8 +332,15 @@ function measureState(
 
 function measureStore(
   meter: Meter,
-  { damagedRows, disk, errorCounts, state, limitsKeeper, limitReads }: MetricsOptions,
+  { damagedRows, disk, errorCounts, state, limitsKeeper, limitReads, storeUp }: MetricsOptions,
 ): void {
+  if (storeUp !== undefined)
+    meter.gauge(
+      'sluice_store_up',
+      'Whether the server of the store can be read and written: 1, or 0 while it is away.',
+      [],
+      (set) => set([], storeUp() ? 1 : 0),
+    )
   if (state !== undefined) measureState(meter, state, limitsKeeper, limitReads)
   meter.counter(
     'sluice_damaged_rows_total',

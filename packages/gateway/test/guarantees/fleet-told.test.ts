@@ -6,7 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { needs } from '../../../../scripts/services/needs.ts'
 import { startRedis } from '../../../../scripts/services/redis.ts'
 import type { Site } from '../child.ts'
-import { dropSchemas } from '../store/postgres/database.ts'
+import { dropSchemas, schemaUrl } from '../store/postgres/database.ts'
+import { startProxy } from '../store/postgres/proxy.ts'
 import { startFleet } from './fleet.ts'
 
 interface Overview {
@@ -41,7 +42,7 @@ async function waitingReports(site: Site): Promise<number> {
   return Number(/^sluice_feedback_waiting (\d+)$/m.exec(text)?.[1])
 }
 
-describe('what gateways tell their operators', { ...needs('postgres', 'redis'), concurrency: true }, () => {
+describe('what gateways tell their operators', needs('postgres', 'redis'), () => {
   after(dropSchemas)
 
   test('each names a Redis that is away as the cause, and promises no end of what waits for it', async (t) => {
@@ -96,7 +97,7 @@ describe('what gateways tell their operators', { ...needs('postgres', 'redis'), 
   })
 
   test('one of the others tells in its log that a gateway was killed, and of none that was stopped', async (t) => {
-    const { sites } = await startFleet(t, { name: 'gone', count: 4, config: { log: { level: 'info' } } })
+    const { sites } = await startFleet(t, { name: 'gone', count: 3, config: { log: { level: 'info' } } })
     const [killed, stopped, ...others] = sites
     const { pid } = killed!
     await killed!.kill()
@@ -105,6 +106,21 @@ describe('what gateways tell their operators', { ...needs('postgres', 'redis'), 
     await until(async () => tells() !== '', 20_000)
     await sleep(2_000)
     assert.equal(tells(), `${hostname()}:${pid}`)
+  })
+
+  test('each tells in its metrics that PostgreSQL is away, and that it is back', async (t) => {
+    const proxy = await startProxy(schemaUrl('up'))
+    t.after(() => proxy.close())
+    const { sites } = await startFleet(t, { name: 'up', config: { store: proxy.url } })
+    const tells = async (value: number) => {
+      const texts = await Promise.all(sites.map(async (site) => (await site.call('GET', '/metrics')).text))
+      return texts.every((text) => text.includes(`\nsluice_store_up ${value}\n`))
+    }
+    assert.ok(await tells(1))
+    proxy.freeze()
+    await until(() => tells(0), 15_000)
+    proxy.thaw()
+    await until(() => tells(1), 15_000)
   })
 
   test('reports that wait for their notification are counted at the one gateway that tries them', async (t) => {

@@ -14,11 +14,14 @@ test('the page of metrics names every metric with its labels, and no other', asy
   await site.start()
   const { text } = await site.call('GET', '/metrics')
   const answered = new Set([...text.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name!))
-  // A gateway whose limits are in Redis answers more, one of a fleet too, and one with topics: guarantees/fleet-away.long.test.ts,
-  // guarantees/fleet-orders.crash.long.test.ts and intake/dead-letters.test.ts.
+  // A gateway over PostgreSQL answers more, one whose limits are in Redis, one of a fleet and one with topics:
+  // guarantees/{fleet-told,fleet-away.long,fleet-orders.crash.long}.test.ts and intake/dead-letters.test.ts.
   const rows = page
     .split('\n')
-    .filter((line) => line.startsWith('| `') && !/with `(state: redis|intake)|`sluice_fleet_/.test(line))
+    .filter(
+      (line) =>
+        line.startsWith('| `') && !/with `(state: redis|store: postgres|intake)|`sluice_fleet_/.test(line),
+    )
   const listed = new Set(
     rows.flatMap((row) => [...row.split('|')[1]!.matchAll(/`(\w+)`/g)].map(([, name]) => name!)),
   )
