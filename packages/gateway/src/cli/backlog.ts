@@ -48,14 +48,15 @@ export function backlogSentence(groups: readonly Group[], now: number): string {
   const count = groups.reduce((sum, group) => sum + group.count, 0)
   const [most] = groups
   const why = groups.length === 1 ? '' : ', most of them'
-  return `${count} ${count === 1 ? 'notification waits' : 'notifications wait'}${why} for ${plain(most!.key)}; ${goneText(groups, now)}.`
+  return `${count} ${count === 1 ? 'notification waits' : 'notifications wait'}${why} for ${plain(most!.key)}; ${goneText(groups, count, now)}.`
 }
 
-function goneText(groups: readonly Group[], now: number): string {
+function goneText(groups: readonly Group[], total: number, now: number): string {
   const never = groups.filter(({ emptyIs }) => emptyIs === 'never')
   if (never.length > 0) {
     const count = never.reduce((sum, group) => sum + group.count, 0)
-    return `${count} of them stay, since nothing carries them now`
+    if (total === 1) return 'it stays, since nothing carries it now'
+    return `${count === total ? 'all' : count} of them stay, since nothing carries them now`
   }
   const last = groups.reduce((latest, group) => (group.emptyAt! > latest.emptyAt! ? group : latest))
   const isEstimate = groups.some(({ emptyIs }) => emptyIs === 'estimate')
