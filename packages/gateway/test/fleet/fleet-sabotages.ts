@@ -338,4 +338,12 @@ export const fleetSabotages: readonly Sabotage[] = [
     from: 'not (isFilling and row[4] == filler)',
     to: 'true',
   },
+  {
+    name: 'policies-move-up-in-turn-without-a-rest',
+    gateways: 3,
+    drill: 'rollouts',
+    file: 'adapters/state/redis/limit-subject.lua',
+    from: "if ARGV[19] == '2' and wasKept then",
+    to: 'if false then',
+  },
 ]

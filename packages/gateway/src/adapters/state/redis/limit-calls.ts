@@ -8,6 +8,7 @@ import { RulesReplaced } from '../../../errors.ts'
 import type { RecoveredSubject } from '../../../ports/recovered-subject.ts'
 import type { Clock, Subject } from '../../../ports.ts'
 import { isOverBy } from './is-over-by.ts'
+import type { OutdatedSubjects } from './outdated-subjects.ts'
 import { type Reply, unavailable } from './redis-answers.ts'
 import type { RedisState } from './redis-state.ts'
 import { limitsScript } from './scripts.ts'
@@ -21,6 +22,8 @@ export interface LimitCallsOptions {
   readonly rulesName: () => string
   /** Tells of a subject that was filled with outdated facts, and is paused under the token. */
   readonly onOutdated: (subject: Subject, token: string) => void
+  /** Bounds how often that is told. @defaultValue always */
+  readonly outdated?: Pick<OutdatedSubjects, 'hasMovedUp' | 'putOff'>
   readonly onError: (what: string, error: unknown) => void
 }
 
@@ -118,7 +121,7 @@ const isNothing = ({ entries, fingerprints, waitlist, isOutdated }: RecoveredSub
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
 export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
-  const { redis, clock, member, marginMs, recover, rulesName, onOutdated, onError } = options
+  const { redis, clock, member, marginMs, recover, rulesName, onOutdated, outdated, onError } = options
   /** Fills under way, by subject: as many as subjects that questions of this process wait for. */
   const filling = new Map<string, Promise<boolean>>()
   let generation = 0
@@ -289,12 +292,13 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
         token,
         JSON.stringify(waitlist.filter((id) => !known.has(id))),
         JSON.stringify(fingerprints.map(({ fingerprint, id, at }) => [fingerprint, id, at])),
-        isOutdated ? '1' : '0',
+        isOutdated ? (outdated?.hasMovedUp(subject) === true ? '2' : '1') : '0',
         ...unlimited,
       ],
     }
     const { added } = await ask(call, (limits) => limits.restore(subject.key, entries))
     if (added[0] === 1) onOutdated(subject, call.token)
+    else if (added[0] === 2) outdated?.putOff(subject)
   }
 
   return {

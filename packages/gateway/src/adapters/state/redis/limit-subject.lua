@@ -191,7 +191,8 @@ if operation == 'fill' or operation == 'give up' or operation == 'keep' then
   call('HDEL', about, 'f', 'x')
   if operation == 'give up' then return { 'ok' } end
   local rows = cjson.decode(ARGV[13])
-  if isKept() then
+  local wasKept = isKept()
+  if wasKept then
     for _, each in ipairs(rows) do
       if not each[3] then
         each[2] = placeOf(each[1]) or each[2]
@@ -220,7 +221,9 @@ if operation == 'fill' or operation == 'give up' or operation == 'keep' then
   end
   call('HSET', about, 'r', mark)
   live(about, markMs)
-  return { 'ok', answer, ARGV[19] == '1' and pauseFor('') or 0 }
+  -- 2: those who wait may move up, and have done so a moment ago.
+  if ARGV[19] == '2' and wasKept then return { 'ok', answer, 2 } end
+  return { 'ok', answer, ARGV[19] ~= '0' and pauseFor('') or 0 }
 end
 
 local isFilled = string.sub(operation, 1, 1) == '!'

@@ -24,6 +24,7 @@ import { createLimitAdvance } from './limit-advance.ts'
 import { createLimitCalls, unlimited } from './limit-calls.ts'
 import { createLimitHolds } from './limit-holds.ts'
 import { createLimitPlans, readEntries } from './limit-plans.ts'
+import { createOutdatedSubjects } from './outdated-subjects.ts'
 import type { RecentlyFired } from './recently-fired.ts'
 import type { Reply } from './redis-answers.ts'
 import type { RedisState } from './redis-state.ts'
@@ -75,12 +76,21 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
     rulesName,
     onOutdated(subject, token) {
       holds.note(subject, token)
+      outdated.movesUp(subject)
       report(subject)
+    },
+    outdated: {
+      hasMovedUp: (subject) => outdated.hasMovedUp(subject),
+      putOff: (subject) => outdated.putOff(subject),
     },
     onError,
   })
   const holds = createLimitHolds({ calls, member, onError })
   const report = onOutdated ?? ((subject: Subject): void => void holds.resume([subject]))
+  const outdated = createOutdatedSubjects(clock, (subject) => {
+    outdated.movesUp(subject)
+    void holds.pause([subject]).then(() => report(subject))
+  })
   const advance = createLimitAdvance({ calls, holds, onDropped: report })
   const plan = planLate === undefined ? undefined : createLimitPlans({ calls, holds, planLate })
 
@@ -316,6 +326,9 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
           return answer !== undefined
         }),
       ),
-    close: holds.close,
+    async close() {
+      outdated.close()
+      await holds.close()
+    },
   }
 }

@@ -6,7 +6,7 @@ import { limit } from '@sluice/limits'
 import { needs } from '../../../../../../scripts/services/needs.ts'
 import { RulesReplaced } from '../../../../src/errors.ts'
 import type { LimitState, Subject } from '../../../../src/ports.ts'
-import { engines } from './open.ts'
+import { engines, openAdmin } from './open.ts'
 import { openLimits } from './open-limits.ts'
 
 const one = [limit('one', '1/10s', { stream: 'all' })]
@@ -68,6 +68,38 @@ for (const engine of engines)
       isDone = true
       await asking
       assert.ok(reads <= 5, `${reads} readings`)
+    })
+
+    it('lets those who wait move up once where two processes fill their subject in turn', async (t) => {
+      const { openState, prefix, now } = openLimits(engine)
+      const admin = await openAdmin(engine)
+      t.after(admin.close)
+      const facts = {
+        entries: [{ id: '1', at: now() + 60_000, fired: false, streams: ['all'] }],
+        fingerprints: [],
+        waitlist: [],
+        isOutdated: true,
+      }
+      const outdated: string[] = []
+      const [before, after] = ['before', 'after'].map((name) => {
+        const state = openState({
+          rulesName: () => `rules ${name}`,
+          recover: () => facts,
+          onOutdated(subject) {
+            outdated.push(name)
+            void state.resume([subject])
+          },
+        })
+        return state
+      }) as [LimitState, LimitState]
+      for (let turn = 0; turn < 5; turn += 1)
+        for (const state of [before, after]) assert.deepEqual(await state.waiting(ada), ['1'])
+      assert.deepEqual(outdated, ['before', 'after'])
+      // A subject that was lost is another matter: whoever waits there may leave earlier at once.
+      await admin.remove(`${prefix}{l/${ada.key}}:about`)
+      await before.waiting(ada)
+      assert.deepEqual(outdated, ['before', 'after', 'before'])
+      await Promise.all([before.close(), after.close()])
     })
 
     it('lets others fill a subject whose rules change while its record is read', {

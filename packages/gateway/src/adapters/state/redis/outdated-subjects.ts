@@ -1,0 +1,54 @@
+/**
+ * Bounds how often a process lets those who wait in a subject move up because the subject was filled under other rules. While
+ * two policies are in force, as in a rolling deployment, the processes of each fill a subject again behind those of the
+ * other, and each moves its notifications to the instants of its own policy: without a bound they do nothing else until the
+ * last process of one policy has gone.
+ */
+import type { Subject } from '../../../ports.ts'
+
+export interface OutdatedSubjects {
+  /** True if those who wait in the subject moved up a moment ago. */
+  hasMovedUp(subject: Subject): boolean
+  /** Notes that they move up now. */
+  movesUp(subject: Subject): void
+  /** Reports the subject later, once. */
+  putOff(subject: Subject): void
+  close(): void
+}
+
+/** Between two times that those of one subject move up, ms. */
+const restMs = 10_000
+/** Subjects whose last time is remembered: further ones move up at once. */
+const subjectsMax = 10_000
+
+/** @param report called where a subject that was put off is to move up now */
+export function createOutdatedSubjects(
+  clock: { monotonic(): number },
+  report: (subject: Subject) => void,
+): OutdatedSubjects {
+  /** The instant of the last time, by subject, oldest first. */
+  const last = new Map<string, number>()
+  /** Subjects that are put off. */
+  const timers = new Map<string, NodeJS.Timeout>()
+  return {
+    hasMovedUp: ({ key }) => clock.monotonic() - (last.get(key) ?? Number.NEGATIVE_INFINITY) < restMs,
+    movesUp({ key }) {
+      last.delete(key)
+      last.set(key, clock.monotonic())
+      if (last.size > subjectsMax) last.delete(last.keys().next().value!)
+    },
+    putOff(subject) {
+      if (timers.has(subject.key)) return
+      const timer = setTimeout(() => {
+        timers.delete(subject.key)
+        report(subject)
+      }, restMs)
+      timer.unref()
+      timers.set(subject.key, timer)
+    },
+    close() {
+      for (const timer of timers.values()) clearTimeout(timer)
+      timers.clear()
+    },
+  }
+}
