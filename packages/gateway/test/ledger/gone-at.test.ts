@@ -54,7 +54,7 @@ test(`each of ${waiting} waiting notifications is gone by the second that the ba
   t.after(() => h.stop())
   const [route] = backlogRoutes({
     backlog: h.gateway.backlog,
-    overview: {} as never,
+    overview: { standsStill: () => undefined } as never,
     requests: {} as never,
     pools: h.gateway.pools,
     clock: h.clock,
