@@ -47,7 +47,7 @@ export interface World {
 }
 
 /** Events of one run at most: a usual one has some ten thousand. */
-const eventsMax = 500_000
+const eventsMax = 1_000_000
 /** Violations that one run keeps: the first say what is wrong. */
 const violationsMax = 20
 /** Immediates that are set at once. */
