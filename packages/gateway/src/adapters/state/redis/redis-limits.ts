@@ -31,7 +31,7 @@ import type { RedisState } from './redis-state.ts'
 
 export interface RedisLimitsOptions {
   readonly redis: RedisState
-  readonly clock: Pick<Clock, 'now' | 'monotonic'>
+  readonly clock: Pick<Clock, 'now' | 'monotonic' | 'at'>
   /** The name of this process, as no other process has it. */
   readonly member: string
   /** Every window is kept this much longer, for what happens on the way to the provider, ms. */

@@ -206,7 +206,7 @@ local function fill()
     head = headOf(cmsgpack.unpack(filled))
   else
     head = { generation = given.g, keptMs = max(keptMs, given.k), newest = 0, segment = 0, arrival = 4294967296,
-      module = 0, waiting = {}, rules = rules, part = 0 }
+      module = 0, waiting = {}, rules = rulesOf(), part = 0 }
     forgetSpan()
   end
   -- A part whose answer was lost is asked again; what a server has lost of the parts before makes the fill void.

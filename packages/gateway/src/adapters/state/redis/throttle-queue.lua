@@ -40,7 +40,8 @@ for _, windows in ipairs({ tenantWindows, moduleWindows }) do
   for _, window in ipairs(windows) do keptMs = max(keptMs, window[2]) end
 end
 
-local rules = cjson.encode({ tenantWindows, moduleWindows })
+-- Encoded where they are compared or kept: a tenant below its limits needs neither.
+local function rulesOf() return cjson.encode({ tenantWindows, moduleWindows }) end
 
 local function headOf(h)
   return { generation = h[2], keptMs = h[3], since = h[4], till = h[5], newest = h[6], segment = h[7], arrival = h[8],
@@ -49,7 +50,8 @@ end
 
 local function packedHead()
   return cmsgpack.pack({ incarnation, head.generation, head.keptMs, head.since, head.till, head.newest, head.segment,
-    head.arrival, head.module, head.waiting, head.rules, head.part, rules })
+    head.arrival, head.module, head.waiting, head.rules, head.part,
+    head.till > now and rulesOf() })
 end
 
 local function load()
@@ -58,10 +60,10 @@ local function load()
   local h = cmsgpack.unpack(packed)
   -- Windows that have become wider count instants that were forgotten: unknown, too.
   if h[1] ~= incarnation or h[2] < leastGeneration or h[3] < keptMs then return end
-  if given.a == 1 and h[11] ~= rules then return end
+  if given.a == 1 and h[11] ~= rulesOf() then return end
   head = headOf(h)
   -- Other windows have other free instants: a rate that was raised would wait for a window of the earlier one.
-  if h[13] ~= rules then head.since, head.till = never, -1 end
+  if head.till > now and h[13] ~= rulesOf() then head.since, head.till = never, -1 end
   return true
 end
 

@@ -274,7 +274,7 @@ for (const engine of engines)
       let isAway = true
       const state = openState({
         redis,
-        clock: { now: clock.now, monotonic: () => performance.now() },
+        clock: { now: clock.now, monotonic: () => performance.now(), at: clock.at },
         recover() {
           if (isAway) throw new SluiceError('STORE_UNAVAILABLE', 'the store is away')
           return { entries: [], fingerprints: [], waitlist: [] }
@@ -285,7 +285,7 @@ for (const engine of engines)
       assert.equal((await reserve(state, '1')).at, now())
       const hanging = openState({
         redis,
-        clock: { now: clock.now, monotonic: () => performance.now() },
+        clock: { now: clock.now, monotonic: () => performance.now(), at: clock.at },
         recover: () => new Promise<never>(() => {}),
       })
       await assert.rejects(hanging.reserve([{ ...request('1'), subject: { ...ada, key: 'b' } }]), {
@@ -309,7 +309,7 @@ for (const engine of engines)
         })
         const state = openState({
           redis,
-          clock: { now: clock.now, monotonic },
+          clock: { now: clock.now, monotonic, at: clock.at },
           async recover(subject) {
             if (subject.key === ada.key) {
               reads += 1
