@@ -114,6 +114,10 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
     return admission.status === 'sending' ? { ...admission, firedAt: clock.now() } : admission
   }
 
+  /** True if another process has the right to send it, and may have fired it. */
+  const isBegunElsewhere = ({ id, status }: Admission): boolean =>
+    status === 'sending' && ledger.live(id)?.events.at(-1)?.status !== 'sending'
+
   /** Reads the instants of a subject, as a plan of the overdue needs them. */
   async function readInstants(subject: Subject): Promise<SubjectInstants> {
     const fired: RestoredEntry[] = []
@@ -183,6 +187,7 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
     const held: HeldInstant[] = []
     let heldUntil = now + 2 * reachMs()
     const waitlist = new Set<string>()
+    const begun: string[] = []
     let isOutdated = false
 
     return {
@@ -205,6 +210,7 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
           if (!entry.fired && entry.at < heldUntil) held.push(heldInstant(admission, all, recorded))
           if (!entry.fired || entry.at >= countedSince) entries.push(entry)
         }
+        if (isBegunElsewhere(admission)) begun.push(id)
         if (held.length > heldMax) {
           held.length = 0
           heldUntil = Number.NEGATIVE_INFINITY
@@ -226,6 +232,7 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
           // is the last to be set.
           fingerprints: [...prints.left, ...prints.decided, ...prints.undecided].reverse(),
           waitlist: [...waitlist],
+          begun,
           isOutdated: isOutdated || waitlist.size > 0 || places.size > 0,
         }
       },

@@ -4,20 +4,12 @@
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { limit, type RestoredEntry } from '@sluice/limits'
+import { limit } from '@sluice/limits'
+import type { RecoveredSubject } from '../ports/recovered-subject.ts'
 import type { LimitRequest, LimitState, Subject } from '../ports.ts'
 
-/** The facts of a subject on record. */
-export interface SubjectFacts {
-  readonly entries?: readonly RestoredEntry[]
-  readonly fingerprints?: readonly {
-    readonly fingerprint: string
-    readonly id: string
-    readonly at: number
-  }[]
-  readonly waitlist?: readonly string[]
-  readonly isOutdated?: boolean
-}
+/** The facts of a subject on record; what is absent is empty. */
+export type SubjectFacts = Partial<RecoveredSubject>
 
 export interface OpenLimits {
   readonly state: LimitState

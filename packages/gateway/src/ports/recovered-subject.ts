@@ -8,6 +8,11 @@ export interface RecoveredSubject {
   readonly fingerprints: readonly { readonly fingerprint: string; readonly id: string; readonly at: number }[]
   /** Ids of notifications that wait and hold no instant. */
   readonly waitlist: readonly string[]
+  /**
+   * Ids of notifications that another process has the right to send. Their entries count as sent now; a state that has kept
+   * what it knew of them goes by that.
+   */
+  readonly begun?: readonly string[]
   /** Some of those who wait may have an earlier instant, or hold none. */
   readonly isOutdated?: boolean
   /**

@@ -276,7 +276,7 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
   }
 
   async function restore(subject: Subject, token: string, facts: RecoveredSubject): Promise<void> {
-    const { fingerprints, waitlist, isOutdated = false } = facts
+    const { fingerprints, waitlist, begun = [], isOutdated = false } = facts
     const known = new Set(facts.entries.map(({ id }) => id))
     const entries =
       facts.entries.length > 0
@@ -294,6 +294,7 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
         JSON.stringify(fingerprints.map(({ fingerprint, id, at }) => [fingerprint, id, at])),
         isOutdated ? (outdated?.hasMovedUp(subject) === true ? '2' : '1') : '0',
         ...unlimited,
+        JSON.stringify(begun),
       ],
     }
     const { added } = await ask(call, (limits) => limits.restore(subject.key, entries))

@@ -193,7 +193,16 @@ if operation == 'fill' or operation == 'give up' or operation == 'keep' then
   local rows = cjson.decode(ARGV[13])
   local wasKept = isKept()
   if wasKept then
+    -- What another process has the right to send counts as sent now on record. The value knows of it where it waits, or when it
+    -- was fired: counted as now by each fill, it would hold the subject up for as long as two policies fill in turn.
+    local begun, known = {}, {}
+    for _, id in ipairs(cjson.decode(ARGV[22])) do begun[id] = true end
+    if next(begun) and not (call('TYPE', key).ok == 'hash' and call('HLEN', key) > plannedMax) then
+      for _, each in ipairs(cjson.decode(ask('e', '', '', ''))) do known[each[1]] = begun[each[1]] and each end
+    end
     for _, each in ipairs(rows) do
+      local own = known[each[1]]
+      if own then each[2], each[3] = own[2], own[3] end
       if not each[3] then
         each[2] = placeOf(each[1]) or each[2]
         if each[2] <= now + leavesMs then

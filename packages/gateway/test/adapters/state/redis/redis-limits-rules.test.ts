@@ -70,6 +70,29 @@ for (const engine of engines)
       assert.ok(reads <= 5, `${reads} readings`)
     })
 
+    it('counts what another process has the right to send once it is fired, and as sent now where nothing is known of it', async () => {
+      const { openState, record, now, until } = openLimits(engine)
+      const [before, after] = ['before', 'after'].map((name) => openState({ rulesName: () => name })) as [
+        LimitState,
+        LimitState,
+      ]
+      const begin = (id: string) =>
+        record.set(ada.key, {
+          entries: [{ id, at: now(), fired: true, streams: ['all'] }],
+          begun: [id],
+        })
+      await reserve(before, '1')
+      begin('1')
+      assert.equal((await after.fire([request('2')]))[0]!.fired, true, 'it waits')
+      const firedAt = now()
+      await until(firedAt + 8_000)
+      begin('2')
+      assert.deepEqual(await before.fire([request('3')]), [{ fired: false, at: firedAt + 10_020 }])
+      await until(firedAt + 10_020)
+      begin('4')
+      assert.deepEqual(await after.fire([request('3')]), [{ fired: false, at: now() + 10_020 }])
+    })
+
     it('lets those who wait move up once where two processes fill their subject in turn', async (t) => {
       const { openState, prefix, now, until } = openLimits(engine)
       const admin = await openAdmin(engine)
