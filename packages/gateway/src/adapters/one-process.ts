@@ -15,6 +15,7 @@ export function createOneMember(random: Pick<Random, 'id'>, clock: Pick<Clock, '
     id: random.id(clock.now()),
     count: () => 1,
     othersServe: () => false,
+    policiesLeft: () => '',
     holds: () => isOpen,
     // Nobody else has the record.
     onDeath: () => () => {},

@@ -129,7 +129,7 @@ async function composeState(
     onError: (error) => onError('count the room of a tenant', error),
   })
   const { expectThrottle, noteGone, ...limits } = await composeLimits(
-    { redis, records, health, keeper, member },
+    { redis, records, health, keeper, members },
     { clock, errorsOf },
   )
   const spoken = { bus, member, prefix, onError: health.noteError }

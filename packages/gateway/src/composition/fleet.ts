@@ -59,6 +59,7 @@ export async function openFleet(
     clock: context.clock,
     version,
     channels: channelsOf(config.pools),
+    policy: () => context.policy.part.version,
     isLogged: isLogged(config),
     onDeclaredDead() {
       context.log.error({ event: 'gateway.declared_dead', member: engines.members.id })

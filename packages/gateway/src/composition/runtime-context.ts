@@ -30,7 +30,7 @@ export interface GatewayParts {
   readonly notifier?: Notifier
   /** Opens the engines of a fleet in the place of those of the configuration. @defaultValue `openFleet` */
   readonly openFleet?: (
-    context: Pick<RuntimeContext, 'config' | 'clock' | 'errorsOf' | 'log'>,
+    context: Pick<RuntimeContext, 'config' | 'clock' | 'errorsOf' | 'log' | 'policy'>,
   ) => Promise<Fleet>
   /**
    * Opens the server of the limits of a gateway that has its record for itself. @defaultValue that of the configuration,

@@ -9,6 +9,7 @@ import type { RedisThrottle, ThrottleRecord } from '../adapters/state/redis/redi
 import type { RedisStateConfig } from '../config/config.ts'
 import { unlessStateAway } from '../errors.ts'
 import { createStateHealth, type StateHealth } from '../observability/state-health.ts'
+import type { Members } from '../ports/fleet.ts'
 import type { Registrations } from '../ports/limiter.ts'
 import type { Store, TenantGeneration } from '../ports.ts'
 import type { SqliteStore } from '../store/sqlite/sqlite.ts'
@@ -20,8 +21,8 @@ export interface LimitEngines {
   readonly records: ThrottleRecord
   readonly health: Pick<StateHealth, 'counts'>
   readonly keeper?: LimitsKeeper | undefined
-  /** The name of this process, as no other process has it. */
-  readonly member: string
+  /** The name of this process, as no other process has it, and the mark of the policies that others have left. */
+  readonly members: Pick<Members, 'id' | 'policiesLeft'>
 }
 
 export interface ComposedLimits extends ServedLimits {
@@ -32,7 +33,7 @@ export interface ComposedLimits extends ServedLimits {
 }
 
 export async function composeLimits(
-  { redis, records, health, keeper, member }: LimitEngines,
+  { redis, records, health, keeper, members: { id: member, policiesLeft } }: LimitEngines,
   { clock, errorsOf }: Pick<RuntimeContext, 'clock' | 'errorsOf'>,
 ): Promise<ComposedLimits> {
   // That the server is away is told once, by its health.
@@ -55,6 +56,7 @@ export async function composeLimits(
     limits: (asked) =>
       createRedisLimits({
         ...asked,
+        rulesName: () => `${asked.rulesName()}${policiesLeft()}`,
         recover(subject) {
           reads += 1
           return asked.recover(subject)
@@ -136,7 +138,7 @@ export async function serveLimits(
   const { store, records } = createOneProcessRecord(own)
   const engines = await open(createMemoryRegistrations(randomNumber(context.random), context.members.id))
   const { expectThrottle, ...limits } = await composeLimits(
-    { ...engines, records, member: context.members.id },
+    { ...engines, records, members: context.members },
     context,
   )
   const commit = followRefusals(store.commit, async (tenants) => {

@@ -38,6 +38,12 @@ export interface Members {
    */
   othersServe(channel: Channel): boolean
   /**
+   * A mark that is another one whenever a process has left another policy than that of this one: it has ended, or has another
+   * policy since. It may have sent what this process did not count. Known within two beats; of a killed process when it is
+   * found dead.
+   */
+  policiesLeft(): string
+  /**
    * True while this process holds the role, for which it applies with the first question. To be asked directly before
    * each piece of the work. For a moment two processes may hold a role, for example while one of them is stopped: the
    * writes of a chore must be such that this does no harm.

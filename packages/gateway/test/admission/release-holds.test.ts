@@ -162,6 +162,7 @@ test('a gateway that hears of the death of another one releases what that one ha
         id: 'a',
         count: () => 1,
         othersServe: () => false,
+        policiesLeft: () => '',
         holds: (role) => role !== 'releases' || hasRole,
         onDeath(listener) {
           const before = tellDeath

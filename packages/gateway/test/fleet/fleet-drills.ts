@@ -4,6 +4,7 @@
  */
 import type { FleetSettings } from './fleet-settings.ts'
 import { quietSettings } from './quiet-settings.ts'
+import { newLimits, rollouts } from './rollout-drills.ts'
 import { recipients, type Settings, second } from './settings.ts'
 import type { Strike } from './strike.ts'
 import { drawOf } from './world.ts'
@@ -20,6 +21,7 @@ export const drills = [
   'late-writes',
   'breakers',
   'rollouts',
+  'new-limits',
 ] as const
 export type Drill = (typeof drills)[number]
 
@@ -313,48 +315,10 @@ export function drilled(drill: Drill, seed: number, mixed: FleetSettings): Fleet
           faults: { ...settings.faults, phases: [] },
         },
       }
-    case 'rollouts': {
-      // Half of the processes have other numbers, and each is replaced again and again while the others run.
-      const { limits, rates, accounts, faults } = mixed.settings
-      const isCalm = draw('calm') < 0.3
-      return {
-        ...mixed,
-        settings: {
-          ...mixed.settings,
-          changedLimits: limits.map((limit) => ({
-            ...limit,
-            max: between(`max of ${limit.name}`, 1, 4),
-            windowMs: between(`window of ${limit.name}`, 2, 15) * second,
-          })),
-          changedRates: rates.map((rate) => ({
-            ...rate,
-            max: between(`max of a ${rate.of}`, 3, 12),
-            windowMs: between(`window of a ${rate.of}`, 3, 15) * second,
-          })),
-          changedAccounts: accounts.map(({ id }) => ({
-            id,
-            windows: [
-              { max: between(`max of ${id}`, 2, 10), windowMs: between(`window of ${id}`, 2, 15) * 100 },
-              ...(draw(`long of ${id}`) < 0.5
-                ? [
-                    {
-                      max: between(`long max of ${id}`, 20, 60),
-                      windowMs: between(`long of ${id}`, 4, 12) * second,
-                    },
-                  ]
-                : []),
-            ],
-          })),
-          faults: {
-            ...faults,
-            phases: isCalm ? [] : faults.phases,
-            kills: isCalm ? [] : faults.kills,
-            stops: Array.from({ length: 8 }, (_, index) => between(`stop ${index}`, 3, 55) * second),
-          },
-        },
-        ...(isCalm ? { engines: { flushes: [], restarts: [], failOvers: [], crashes: [] } } : {}),
-      }
-    }
+    case 'rollouts':
+      return rollouts(mixed, { draw, between })
+    case 'new-limits':
+      return newLimits(quiet, { draw, between })
     case 'refills':
       return {
         ...quiet,

@@ -58,7 +58,7 @@ export interface FleetProcessOptions {
 
 export async function openFleetProcess(
   { process, faults, record, server, bus, onBegin, lockedMs }: FleetProcessOptions,
-  context: Pick<RuntimeContext, 'clock' | 'config' | 'errorsOf'>,
+  context: Pick<RuntimeContext, 'clock' | 'config' | 'errorsOf' | 'policy'>,
 ): Promise<Fleet> {
   const member = `m${process.number}`
   const own = record.join(process.number, channelsOf(context.config.pools))
@@ -90,6 +90,7 @@ export async function openFleetProcess(
   const onError = context.errorsOf('store')
   const members = await openMembers({
     member,
+    policy: () => context.policy.part.version,
     clock: process.clock,
     onDeclaredDead: () => process.end('kill', 'it was declared dead'),
     onError,

@@ -326,6 +326,13 @@ const ofTwo: readonly Omit<Sabotage, 'gateways'>[] = [
     from: '      begin(window)\n',
     to: '',
   },
+  {
+    name: 'policies-that-others-have-left-are-forgotten',
+    drill: 'new-limits',
+    file: 'composition/served-limits.ts',
+    from: 'policiesLeft()}`',
+    to: "''}`",
+  },
 ]
 
 export const fleetSabotages: readonly Sabotage[] = [

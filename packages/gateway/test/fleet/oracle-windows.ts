@@ -3,7 +3,7 @@
  * accounts: every rolling window is counted by itself, over the calls of all processes.
  */
 import { actorsOf, type Watched } from './oracle.ts'
-import { accountsOf, limitsOf } from './settings.ts'
+import { accountsOf, isBeforeChange, type LimitRule, limitsOf, type Settings } from './settings.ts'
 import type { Call } from './sim-provider.ts'
 
 /** A call of a provider that tells when it is written may be written so long after its limits have counted it, ms. */
@@ -11,6 +11,35 @@ const countedBeforeMs = 100
 
 /** The tokens of an account that processes with other rates have got for the same slots, ms. */
 const sameSlotsMs = 100
+
+/**
+ * A process hears within this of the end of another one with another policy, and counts from then on what that has sent
+ * under limits that it did not have, ms.
+ */
+const heardMs = 5_000
+
+/** Tells which processes count calls that others made under limits that those did not have. */
+function createRollout(now: () => number, settings: Settings) {
+  const alive = new Set<number>()
+  /** When the last process with either policy ended: 0 that of before, 1 the changed one. */
+  const endedAt = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY]
+  const kindOf = (process: number): 0 | 1 => (isBeforeChange(settings, process) ? 0 : 1)
+  const { limits, changedLimits = limits } = settings
+  const isCommon = (name: string): boolean =>
+    [limits, changedLimits].every((each) => each.some((rule) => rule.name === name))
+  return {
+    born: (process: number) => void alive.add(process),
+    died(process: number): void {
+      alive.delete(process)
+      endedAt[kindOf(process)] = now()
+    },
+    countsAll({ name }: LimitRule, process: number): boolean {
+      const other = kindOf(process) === 0 ? 1 : 0
+      const isAlone = [...alive].every((each) => kindOf(each) !== other)
+      return isCommon(name) || (isAlone && endedAt[other]! + heardMs < now())
+    },
+  }
+}
 
 /** Calls by key, each list in the order in which they were written. */
 class Lists {
@@ -35,7 +64,12 @@ function countIn(calls: readonly Call[], last: Call, windowMs: number): number {
   return calls.filter((each) => each.at > last.at - windowMs && (each === last || !overtook(each))).length
 }
 
-export function watchWindows({ world, settings, service }: Watched): void {
+/** Returns what is to be told of the births and deaths of processes. */
+export function watchWindows({ world, settings, service }: Watched) {
+  const rollout = createRollout(world.now, settings)
+  const everyLimit = new Map(
+    [...settings.limits, ...(settings.changedLimits ?? [])].map((rule) => [rule.name, rule] as const),
+  )
   const arrivals = new Lists()
   const calls = new Lists()
 
@@ -60,7 +94,9 @@ export function watchWindows({ world, settings, service }: Watched): void {
   function countArrival(call: Call): void {
     const { message } = call
     const { tenant, to, category, channel, priority } = message
-    for (const rule of limitsOf(settings, call.process)) {
+    const own = limitsOf(settings, call.process)
+    for (const each of everyLimit.values()) {
+      const rule = own.find(({ name }) => name === each.name) ?? each
       if (rule.category !== undefined && rule.category !== category) continue
       if (rule.channel !== undefined && rule.channel !== channel) continue
       const authors = rule.per.includes('actor') ? actorsOf(message) : ['']
@@ -68,7 +104,7 @@ export function watchWindows({ world, settings, service }: Watched): void {
         const key = [rule.name, tenant, rule.per.includes('recipient') ? to.id : '', author].join('/')
         const ofKey = arrivals.add(key, call)
         // A critical one counts, and asks nobody.
-        if (priority === 'critical') continue
+        if (priority === 'critical' || !own.includes(rule) || !rollout.countsAll(rule, call.process)) continue
         const count = countIn(ofKey, call, rule.windowMs)
         if (count > rule.max)
           world.violate('1 limit', `${count} in ${rule.windowMs} ms of ${key}, of ${rule.max}: ${message.id}`)
@@ -86,4 +122,5 @@ export function watchWindows({ world, settings, service }: Watched): void {
     countAccount(call)
     if (call.arrived) countArrival(call)
   })
+  return { born: rollout.born, died: rollout.died }
 }

@@ -75,7 +75,7 @@ const answerMsMax = 60 * second
 /** Oracles of what one gateway and several promise alike. */
 function createCommon(watched: Watched) {
   const { world, client } = watched
-  watchWindows(watched)
+  const windows = watchWindows(watched)
   watchHolds(watched)
   const record = watchRecord(watched)
   const told = watchClient(watched, record)
@@ -106,6 +106,7 @@ function createCommon(watched: Watched) {
   }
 
   return {
+    windows,
     record,
     told,
     unsettled,
@@ -149,7 +150,10 @@ export function createFleetOracles(
   const lateness = watchLateness(watched, common.record, calm, fleetLateMsMax)
   const overtaking = watchOvertaking(watched, common.record, calm, fleetLateMsMax)
   return {
-    born: accounts.born,
+    born(process) {
+      common.windows.born(process)
+      accounts.born(process)
+    },
     paused(process, forMs) {
       calm.disturb(forMs)
       accounts.paused(process, forMs)
@@ -159,6 +163,7 @@ export function createFleetOracles(
       calm.died()
       fleet.died(process)
       accounts.died(process)
+      common.windows.died(process)
     },
     isQuiet: common.isQuiet,
     async calm(living) {

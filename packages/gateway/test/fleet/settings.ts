@@ -79,8 +79,10 @@ export interface Settings {
   readonly trafficMs: number
   readonly operations: number
   readonly limits: readonly LimitRule[]
-  /** The same limits with other numbers, which some processes have: the policy is changed at a start. */
+  /** The same limits with other numbers, which some processes have: the policy is changed at a start. A drill adds one. */
   readonly changedLimits?: readonly LimitRule[]
+  /** The number of the first process that has them. @defaultValue the seed says of each */
+  readonly changedFrom?: number
   /** Likewise the rates of tenants, in their order. */
   readonly changedRates?: readonly RateRule[]
   /** Likewise the rates of accounts. */
@@ -308,8 +310,8 @@ export const isRefusing = ({ faults }: Settings): boolean =>
   faults.refusedShare + faults.commitRefusedShare + faults.stateRefusedShare > 0
 
 /** True if the process, by its number, has the configuration of before. */
-const isBeforeChange = ({ seed }: Settings, process: number): boolean =>
-  drawOf(seed, `policy of ${process}`) < 0.5
+export const isBeforeChange = ({ seed, changedFrom }: Settings, process: number): boolean =>
+  changedFrom === undefined ? drawOf(seed, `policy of ${process}`) < 0.5 : process < changedFrom
 
 /** The limits of a process, by its number. */
 export const limitsOf = (settings: Settings, process: number): readonly LimitRule[] =>

@@ -44,6 +44,8 @@ interface Member {
   beat: number
   /** 1 alive, 2 leaving, 3 dead, 4 ended. */
   state: 1 | 2 | 3 | 4
+  /** That of its last beat. */
+  policy?: string
 }
 
 const writes: ReadonlySet<string> = new Set(['commit', 'beginErasure', 'erase', 'prune'])
@@ -55,6 +57,8 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
   const mourners = new Set<(process: number) => void>()
   const rightsHeard = new Set<(process: number) => void>()
   const holders = new Map<Role, string>()
+  /** How often members have left each policy. */
+  const departures = new Map<string, number>()
   const servers = new Map<string, { life: string; number: number; isSettled: boolean }>()
   let registrations = 0
   let awayUntil = 0
@@ -66,10 +70,18 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
   const newest = (): ReadonlyMap<string, number> =>
     new Map(Array.from(servers, ([node, { number }]) => [node, number]))
 
-  function beat(member: string, wanted: readonly Role[]): BeatAnswer {
+  function noteDeparture({ policy }: Member): void {
+    if (policy !== undefined) departures.set(policy, (departures.get(policy) ?? 0) + 1)
+  }
+
+  function beat(member: string, wanted: readonly Role[], policy: string): BeatAnswer {
     const own = members.get(member)!
     const living = own.state === 1
-    if (living) own.beat += 1
+    if (living) {
+      own.beat += 1
+      if (own.policy !== policy) noteDeparture(own)
+      own.policy = policy
+    }
     for (const role of living ? wanted : []) if (!isAlive(holders.get(role))) holders.set(role, member)
     return {
       living,
@@ -82,6 +94,7 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
           state: state as 1 | 2 | 3,
           channels,
         })),
+      policiesLeft: [...departures].filter(([each]) => each !== policy).join(),
     }
   }
 
@@ -90,6 +103,7 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
     if (member === undefined || member.beat !== seen || member.state > 2) return false
     world.trace({ kind: 'declared dead', member: id })
     member.state = 3
+    noteDeparture(member)
     record.declareDead(id)
     for (const mourner of mourners) mourner(member.process)
     return true
@@ -114,7 +128,9 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
     }
     store.close = async (isSettled = true) => {
       await inner.close(isSettled)
-      members.get(member)!.state = isSettled ? 4 : 3
+      const own = members.get(member)!
+      if (own.state < 3) noteDeparture(own)
+      own.state = isSettled ? 4 : 3
     }
     return store as never as Store
   }

@@ -70,6 +70,7 @@ async function setUp(parts: Pick<GatewayParts, 'providers' | 'wrapState'> = {}) 
     id: 'a',
     count: () => 2,
     othersServe: () => true,
+    policiesLeft: () => '',
     holds: () => true,
     onDeath(listener) {
       listeners.push(listener)

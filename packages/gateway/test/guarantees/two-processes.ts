@@ -117,6 +117,7 @@ export async function twoProcesses(options: TwoProcessesOptions = {}) {
       count: () => 2 - dead.size,
       othersServe: (channel) =>
         [...served].some(([other, its]) => other !== id && !dead.has(other) && its.includes(channel)),
+      policiesLeft: () => '',
       holds(role) {
         const holder = holders.get(role)
         if (holder === undefined || dead.has(holder)) holders.set(role, id)

@@ -30,13 +30,14 @@ export const addressOf = (url: string): PostgresAddress =>
 export const joinAt = (
   url: string,
   clock: Clock,
-  more: Partial<Pick<PostgresFleetOptions, 'onDeclaredDead' | 'onError' | 'beatMs' | 'channels'>> = {},
+  more: Partial<Pick<PostgresFleetOptions, 'onDeclaredDead' | 'onError' | 'beatMs' | 'channels' | 'policy'>> = {},
 ): Promise<PostgresFleet> =>
   openPostgresFleet({
     address: addressOf(url),
     clock,
     version: 'test',
     channels: ['email'],
+    policy: () => 'policy',
     beatMs: 50,
     onDeclaredDead: () => {},
     onError: () => {},

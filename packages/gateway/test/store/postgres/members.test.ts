@@ -233,6 +233,37 @@ describe('the processes of a fleet on PostgreSQL', { ...needs('postgres'), concu
     await until(() => others()[0] === '')
   })
 
+  test('tells when others have left another policy: by their end, their death, or for a new one', async (t) => {
+    const join = joining(t)
+    const url = schemaUrl('policies')
+    const proxy = await proxyTo(t, url)
+    const { members } = await join(url, { policy: () => 'new' })
+    const marks = new Set([members.policiesLeft()])
+    const untilNewMark = async (): Promise<void> => {
+      await until(() => !marks.has(members.policiesLeft()))
+      marks.add(members.policiesLeft())
+    }
+    const [first, second] = await Promise.all(
+      ['old', 'old'].map((policy) => join(url, { policy: () => policy })),
+    )
+    await leave(first!)
+    await untilNewMark()
+    await leave(second!)
+    await untilNewMark()
+    let changing = 'old'
+    const third = await join(url, { policy: () => changing })
+    changing = 'new'
+    await untilNewMark()
+    await leave(third)
+    await join(proxy.url, { policy: () => 'old' })
+    await sleep(4 * beatMs)
+    assert.ok(marks.has(members.policiesLeft()), 'a start, and an end under the same policy, change nothing')
+    proxy.freeze()
+    await untilNewMark()
+    proxy.thaw()
+    assert.equal((await join(url, { policy: () => 'new' })).members.policiesLeft(), members.policiesLeft())
+  })
+
   test('declares nobody dead while its own connection is lost again and again, and then the one that is silent', async (t) => {
     const join = joining(t)
     const url = schemaUrl('deaf')

@@ -125,6 +125,7 @@ async function open(t: TestContext, url: string, clock: SystemClock): Promise<Po
     clock,
     version: '0.0.0',
     channels: ['email'],
+    policy: () => 'policy',
     onDeclaredDead: () => {},
     onNotDurable: () => {},
     onError: () => {},

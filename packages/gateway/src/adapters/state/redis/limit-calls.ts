@@ -33,6 +33,8 @@ export interface LimitCall {
   readonly subject: Subject
   /** The arguments of the operation, behind those of the library. */
   readonly own?: readonly string[]
+  /** The name of the rules under which the subject is filled. @defaultValue those in force when it is sent */
+  readonly rules?: string
   /** True if the question has rules: it is not asked under others than it was made for. */
   readonly hasRules?: boolean
   /** @defaultValue a new one */
@@ -123,7 +125,7 @@ const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout
 export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
   const { redis, clock, member, marginMs, recover, rulesName, onOutdated, outdated, onError } = options
   /** Fills under way, by subject: as many as subjects that questions of this process wait for. */
-  const filling = new Map<string, Promise<boolean>>()
+  const filling = new Map<string, Promise<string | undefined>>()
   let generation = 0
   let serial = 0
   let asking: LimitQuestion | undefined
@@ -159,7 +161,7 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
       .ask(
         limitsScript,
         { subject: `l/${call.subject.key}`, ...keyNames },
-        [call.operation, rulesName(), token, ...args],
+        [call.operation, call.rules ?? rulesName(), token, ...args],
         withinMs,
       )
       .then((reply) => {
@@ -196,7 +198,8 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
       const filled = own ?? filling.get(subject.key) ?? sleep(pauseMs)
       // A record that takes its time is no fault of the server, whichever process reads it.
       if (!(await isOverBy(clock, givesUpAt, filled))) throw unavailable(subject.key, 'it is being filled')
-      asked = (await own) === false ? { ...call, operation: `!${call.operation}` } : call
+      const rules = await own
+      asked = rules === undefined ? call : { ...call, operation: `!${call.operation}`, rules }
       endsAt = clock.monotonic() + deadlineMs
     }
   }
@@ -229,10 +232,11 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
   }
 
   /**
-   * Fills a subject once: the token is that of the question that was told to. False where the record has nothing of it, and
-   * the question itself fills it when it is asked again: nearly all subjects are recipients to whom nothing was sent yet.
+   * Fills a subject once: the token is that of the question that was told to. Where the record has nothing of it, the question
+   * itself fills it when it is asked again, under the rules that are returned: nearly all subjects are recipients to whom
+   * nothing was sent yet.
    */
-  function fill({ subject, operation }: LimitCall, token: string): Promise<boolean> {
+  function fill({ subject, operation }: LimitCall, token: string): Promise<string | undefined> {
     // A record that is busy takes longer to read than a claim lasts.
     let renewals = 0
     const renewing = setInterval(() => {
@@ -241,10 +245,10 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
     }, renewMs)
     renewing.unref()
     const work = factsOf(subject, token)
-      .then(async (facts) => {
-        if (operation === 'reserve' && isNothing(facts)) return false
-        await restore(subject, token, facts)
-        return true
+      .then(async ({ facts, rules }) => {
+        if (operation === 'reserve' && isNothing(facts)) return rules
+        await restore(subject, token, facts, rules)
+        return undefined
       })
       .finally(() => {
         clearInterval(renewing)
@@ -255,13 +259,17 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
     return work
   }
 
-  async function factsOf(subject: Subject, token: string): Promise<RecoveredSubject> {
+  /** Reads the facts of a subject, and names the rules under which they were read. */
+  async function factsOf(
+    subject: Subject,
+    token: string,
+  ): Promise<{ readonly facts: RecoveredSubject; readonly rules: string }> {
     try {
       for (;;) {
         // Facts that were read under other rules are dropped and read again.
-        const begun = generation
+        const [begun, rules] = [generation, rulesName()]
         const facts = await recover(subject)
-        if (begun === generation) return facts
+        if (begun === generation && rules === rulesName()) return { facts, rules }
       }
     } catch (error) {
       tellClaim('give up', subject, token)
@@ -275,7 +283,12 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
     void send(call, newToken(), [...unasked(''), token], redis.deadlineMs).catch(() => undefined)
   }
 
-  async function restore(subject: Subject, token: string, facts: RecoveredSubject): Promise<void> {
+  async function restore(
+    subject: Subject,
+    token: string,
+    facts: RecoveredSubject,
+    rules: string,
+  ): Promise<void> {
     const { fingerprints, waitlist, begun = [], isOutdated = false } = facts
     const known = new Set(facts.entries.map(({ id }) => id))
     const entries =
@@ -285,6 +298,7 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
     const call = {
       operation: 'fill',
       subject,
+      rules,
       token: newToken(),
       // A long record takes its time on the way and in the script: 0.1 ms more for each entry.
       deadlineMs: redis.deadlineMs + Math.ceil(entries.length / 10),

@@ -12,8 +12,8 @@ import { type Connection, connect } from '../connection.ts'
 /** A connection to the members on record. */
 export interface MemberRecord {
   readonly isOpen: boolean
-  /** Beats for a member, gives it the wanted roles that no living member has, and answers the other members. */
-  beat(member: string, wanted: readonly Role[]): Promise<BeatAnswer>
+  /** Beats for a member with this policy, gives it the wanted roles that no living member has, and answers the other members. */
+  beat(member: string, wanted: readonly Role[], policy: string): Promise<BeatAnswer>
   /** Declares a member dead that has not beaten since; false where it has. */
   declareDead(member: string, beat: number): Promise<boolean>
   /** Ends the registration of a dead member once nothing is held by it. */
@@ -28,6 +28,8 @@ export interface MembersOptions {
   readonly connect: () => Promise<MemberRecord>
   /** The id under which the store of this process is registered. */
   readonly member: string
+  /** The version of the policy in force. */
+  readonly policy: () => string
   readonly clock: Pick<Clock, 'monotonic'>
   /** Called once when the others have declared this process dead: its store takes nothing more from it. */
   readonly onDeclaredDead: () => void
@@ -61,6 +63,7 @@ export interface BeatAnswer {
   readonly living: boolean
   readonly roles: readonly Role[]
   readonly members: readonly OtherMember[]
+  readonly policiesLeft: string
 }
 
 /** The looks that have shown the same beat of a process. */
@@ -75,7 +78,7 @@ interface Silence {
 
 /** Joins the others; returns when the first beat has told who they are. */
 export async function openMembers(options: MembersOptions): Promise<Members> {
-  const { connect, member, clock, onDeclaredDead, onError, beatMs = 2_000 } = options
+  const { connect, member, policy, clock, onDeclaredDead, onError, beatMs = 2_000 } = options
   const listeners = new Set<Parameters<Members['onDeath']>[0]>()
   /** Roles that were asked for: as many as there are kinds of chores. */
   const wanted = new Set<Role>()
@@ -87,6 +90,7 @@ export async function openMembers(options: MembersOptions): Promise<Members> {
   const judgedAt = new Map<string, number>()
   /** The others that were alive at the last look. */
   let alive: readonly OtherMember[] = []
+  let policiesLeft = ''
   let isOpen = true
   let lookedAt: number | undefined
   let connection: MemberRecord | undefined
@@ -114,8 +118,9 @@ export async function openMembers(options: MembersOptions): Promise<Members> {
     const sentAt = clock.monotonic()
     if (lookedAt !== undefined && sentAt - lookedAt > pauseBeats * beatMs) forgetBeats()
     lookedAt = sentAt
-    const { living, roles, members } = await record.beat(member, [...wanted])
+    const { living, roles, members, ...answer } = await record.beat(member, [...wanted], policy())
     if (!living) return die()
+    policiesLeft = answer.policiesLeft
     held = new Set(roles)
     rolesUntil = sentAt + rolesForBeats * beatMs
     alive = members.filter(({ state }) => state === 1)
@@ -191,6 +196,7 @@ export async function openMembers(options: MembersOptions): Promise<Members> {
     count: () => 1 + alive.length,
     // One that does not say may serve any.
     othersServe: (channel) => alive.some(({ channels }) => channels?.includes(channel) ?? true),
+    policiesLeft: () => policiesLeft,
     holds(role) {
       wanted.add(role)
       return isOpen && clock.monotonic() < rolesUntil && held.has(role)
@@ -236,11 +242,11 @@ async function connectMembers(
     get isOpen() {
       return connection.isOpen
     },
-    async beat(member, wanted) {
+    async beat(member, wanted, policy) {
       const named = { name: 'beat' }
       const [row] = await query<{ answer: BeatAnswer }>(
-        'SELECT beat($1, $2) AS answer',
-        [member, wanted],
+        'SELECT beat($1, $2, $3) AS answer',
+        [member, wanted, policy],
         named,
       )
       return row!.answer

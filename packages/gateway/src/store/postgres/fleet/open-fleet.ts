@@ -26,6 +26,8 @@ export interface PostgresFleetOptions {
   readonly version: string
   /** Channels that this process serves: the others leave them to it where they do not serve them themselves. */
   readonly channels: readonly Channel[]
+  /** The version of the policy in force. */
+  readonly policy: () => string
   /** True to keep changes of state in an outbox for the delivery log. @defaultValue false */
   readonly isLogged?: boolean
   /**
@@ -81,7 +83,7 @@ export async function openPostgresFleet(options: PostgresFleetOptions): Promise<
   }
   let members: Members
   try {
-    const told = { onDeclaredDead, onOtherDead, onError }
+    const told = { policy: options.policy, onDeclaredDead, onOtherDead, onError }
     members = await openPostgresMembers({ address, member, clock, beatMs, ...told })
   } catch (error) {
     await close()

@@ -19,23 +19,40 @@ CREATE TABLE member (
   ahead_ms   double precision,
   ahead_error_ms double precision,
   told       integer NOT NULL DEFAULT 0,
-  keyspace   text                             -- null until it has registered a server
+  keyspace   text,                            -- null until it has registered a server
+  policy     text                             -- the version of its policy as of its last beat
 ) WITH (fillfactor = 50);
+
+-- Policies that a member has left, because it has ended or has another one since, with a number that each departure changes.
+-- A member with another policy may have sent what this one does not count: whose limits differ reads the record again.
+CREATE SEQUENCE departure;
+CREATE TABLE departed_policy (policy text PRIMARY KEY, number bigint NOT NULL);
+
+CREATE FUNCTION note_departure() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO departed_policy VALUES (OLD.policy, nextval('departure'))
+    ON CONFLICT (policy) DO UPDATE SET number = excluded.number;
+  RETURN NULL;
+END $$;
+
+CREATE TRIGGER note_departure AFTER UPDATE OF state, policy ON member FOR EACH ROW
+  WHEN (OLD.policy IS NOT NULL AND OLD.state IN (1, 2) AND (NEW.state IN (3, 4) OR NEW.policy <> OLD.policy))
+  EXECUTE FUNCTION note_departure();
 
 -- A chore is its holder's as long as that member is alive.
 CREATE TABLE role (name text PRIMARY KEY, holder bigint NOT NULL);
 
 -- Beats for a member, gives it the wanted chores that no living member has, and answers the other members as they are,
--- with the channels that each serves. No clock of the server decides who lives: a looker counts how often it has seen the
--- same beat.
-CREATE FUNCTION beat(my bigint, wanted text[]) RETURNS json LANGUAGE plpgsql SET jit = off AS $$
+-- with the channels that each serves, and a mark that each departure from another policy changes. No clock of the server
+-- decides who lives: a looker counts how often it has seen the same beat.
+CREATE FUNCTION beat(my bigint, wanted text[], my_policy text) RETURNS json LANGUAGE plpgsql SET jit = off AS $$
 DECLARE living boolean; free text[];
 BEGIN
   free := ARRAY(SELECT n FROM unnest(wanted) n WHERE NOT EXISTS
     (SELECT FROM role r JOIN member m ON m.id = r.holder WHERE r.name = n AND m.state = 1) ORDER BY n);
   -- A beat that a crash of the server loses is as good as one that came late.
   IF cardinality(free) = 0 THEN PERFORM set_config('synchronous_commit', 'off', true); END IF;
-  UPDATE member SET beat = beat + 1 WHERE id = my AND state = 1;
+  UPDATE member SET beat = beat + 1, policy = my_policy WHERE id = my AND state = 1;
   living := FOUND;
   IF living AND cardinality(free) > 0 THEN
     INSERT INTO role AS r (name, holder) SELECT n, my FROM unnest(free) n
@@ -46,7 +63,9 @@ BEGIN
     'roles', (SELECT coalesce(json_agg(name), '[]') FROM role WHERE holder = my),
     'members', (SELECT coalesce(json_agg(json_build_object('id', id::text, 'beat', beat, 'state', state,
       'channels', channels)), '[]')
-      FROM member WHERE id <> my AND state <> 4));
+      FROM member WHERE id <> my AND state <> 4),
+    'policiesLeft', (SELECT coalesce(sum(hashtextextended(policy, number))::text, '') FROM departed_policy
+      WHERE policy <> my_policy));
 END $$;
 
 -- A process that stops keeps what it holds until it closes its store, and does no chore any more.
