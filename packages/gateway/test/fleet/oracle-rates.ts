@@ -13,6 +13,8 @@ interface Counted {
   readonly from: number
   readonly to: number
   readonly id: string
+  /** Its turn in a throttle queue was promised to it. */
+  readonly wasPromised: boolean
 }
 
 export interface WatchedRates {
@@ -34,22 +36,30 @@ export function watchRates({ world, settings, client }: Watched, { rows }: Watch
     // A turn that was refused is taken again, and counts from the first time: only the later one is on record.
     if (hasWaited)
       return !isRefusing(settings) && turnedAt !== undefined
-        ? { id, from: turnedAt, to: turnedAt }
+        ? { id, from: turnedAt, to: turnedAt, wasPromised: true }
         : undefined
     const exchange = told.get(id)
     if (exchange?.answeredAt === undefined || row.status === 'suppressed') return undefined
     // A request that was repeated may have been accepted the first time.
     const first = client.exchanges.find(({ operation }) => operation === exchange.operation)!
-    return { id, from: first.sentAt, to: exchange.answeredAt }
+    return { id, from: first.sentAt, to: exchange.answeredAt, wasPromised: false }
   }
 
-  /** Where processes have different rates, nobody knows which of them let the last one of a window pass: then none may have. */
+  /**
+   * Where processes have different rates, nobody knows which of them let the last one of a window pass: then none may have. A
+   * turn that was promised under one rate stands while processes with another let others pass before it: then no window may
+   * have more than both together let pass.
+   */
   function checkWindow(rules: readonly RateRule[], module: string, all: readonly Counted[]): void {
-    for (const { id, to } of all) {
+    const together = (windowMs: number): number =>
+      rules.reduce((sum, { max, windowMs: ownMs }) => sum + max * Math.ceil(windowMs / ownMs), 0)
+    for (const { id, to, wasPromised } of all) {
       const counts = rules.map(
         ({ windowMs }) => all.filter((each) => each.to <= to && each.from > to - windowMs + slackMs).length,
       )
-      if (rules.some(({ max }, index) => counts[index]! <= max)) continue
+      const isMixed = rules[0] !== rules[1]
+      const most = ({ max, windowMs }: RateRule): number => (wasPromised && isMixed ? together(windowMs) : max)
+      if (rules.some((rule, index) => counts[index]! <= most(rule))) continue
       const [{ of, tenant, max, windowMs }] = rules as [RateRule]
       const name = of === 'tenant' ? tenant : `${tenant}/${module}`
       world.violate('2 acceptances', `${counts[0]} of ${name} in ${windowMs} ms, of ${max}: ${id}`)
