@@ -8,10 +8,11 @@ interface Draws {
   between(key: string, least: number, most: number): number
 }
 
-/** Half of the processes have other numbers, and each is replaced again and again while the others run. */
+/** Half of the processes have other numbers, or no digest, and each is replaced again and again while the others run. */
 export function rollouts(mixed: FleetSettings, { draw, between }: Draws): FleetSettings {
   const { limits, rates, accounts, faults } = mixed.settings
   const isCalm = draw('calm') < 0.3
+  const withoutDigest = (['before', 'changed'] as const)[between('digest', 0, 3)]
   return {
     ...mixed,
     settings: {
@@ -40,6 +41,7 @@ export function rollouts(mixed: FleetSettings, { draw, between }: Draws): FleetS
             : []),
         ],
       })),
+      ...(withoutDigest === undefined ? {} : { withoutDigest }),
       faults: {
         ...faults,
         phases: isCalm ? [] : faults.phases,

@@ -88,6 +88,8 @@ export interface Settings {
   /** Likewise the rates of accounts. */
   readonly changedAccounts?: readonly AccountRule[]
   readonly digestMs: number
+  /** Processes whose policy has no digest: limits that would put into one delay there. @defaultValue none */
+  readonly withoutDigest?: 'before' | 'changed'
   readonly deduplicationMs: number
   readonly rates: readonly RateRule[]
   readonly queueMax: number
@@ -326,8 +328,9 @@ const ratesOf = (settings: Settings, process: number): readonly RateRule[] =>
 
 /** The policy of a process as a document. */
 export function policyOf(settings: Settings, process: number): object {
-  const { digestMs, deduplicationMs } = settings
+  const { digestMs, deduplicationMs, withoutDigest } = settings
   const limits = limitsOf(settings, process)
+  const hasDigest = withoutDigest !== (isBeforeChange(settings, process) ? 'before' : 'changed')
   return {
     version: 1,
     limits: limits.map(({ name, category, channel, per, max, windowMs, minGapMs, over }) => ({
@@ -336,18 +339,20 @@ export function policyOf(settings: Settings, process: number): object {
       per,
       max: [`${max}/${windowMs}ms`],
       ...(minGapMs === undefined ? {} : { minGap: `${minGapMs}ms` }),
-      over,
+      over: over.startsWith('digest') && !hasDigest ? 'delay' : over,
     })),
-    digests: [
-      {
-        name: 'news',
-        for: { template: 'news' },
-        window: `${digestMs}ms`,
-        minItems: 2,
-        maxItems: 20,
-        template: 'news-digest',
-      },
-    ],
+    digests: hasDigest
+      ? [
+          {
+            name: 'news',
+            for: { template: 'news' },
+            window: `${digestMs}ms`,
+            minItems: 2,
+            maxItems: 20,
+            template: 'news-digest',
+          },
+        ]
+      : [],
     ...(deduplicationMs === 0 ? {} : { deduplication: { window: `${deduplicationMs}ms` } }),
   }
 }

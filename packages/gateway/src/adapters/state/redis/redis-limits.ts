@@ -281,7 +281,10 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
       }
     },
     pause: holds.pause,
-    resume: holds.resume,
+    resume(subjects) {
+      for (const subject of subjects) outdated.ends(subject)
+      return holds.resume(subjects)
+    },
     queueBehind: holds.queueBehind,
     async enlist(requests) {
       await Promise.all(

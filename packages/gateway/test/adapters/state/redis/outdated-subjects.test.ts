@@ -20,6 +20,7 @@ test('those of a subject that have just moved up do so once more ten seconds lat
   const { subjects, reported, pass } = open()
   assert.equal(subjects.hasMovedUp(ada), false)
   subjects.movesUp(ada)
+  subjects.ends(ada)
   assert.deepEqual([subjects.hasMovedUp(ada), subjects.hasMovedUp(bob)], [true, false])
   for (let time = 0; time < 3; time += 1) {
     subjects.putOff(ada)
@@ -31,8 +32,34 @@ test('those of a subject that have just moved up do so once more ten seconds lat
   assert.equal(subjects.hasMovedUp(ada), false)
 })
 
+test('a subject rests for four times as long as those who wait took to move up', async () => {
+  const { subjects, reported, pass } = open()
+  subjects.movesUp(ada)
+  await pass(5 * second)
+  subjects.ends(ada)
+  subjects.putOff(ada)
+  await pass(19 * second)
+  // The word of another pause says nothing.
+  subjects.ends(ada)
+  assert.deepEqual(reported, [])
+  await pass(second)
+  assert.deepEqual(reported, [ada.key])
+})
+
+test('one whose end nobody tells is taken for moved up after a minute', async () => {
+  const { subjects, reported, pass } = open()
+  subjects.movesUp(ada)
+  subjects.putOff(ada)
+  await pass(59 * second)
+  assert.deepEqual(reported, [])
+  await pass(second)
+  assert.deepEqual(reported, [ada.key])
+})
+
 test('nothing is put off after the end, and nothing reported', async () => {
   const { subjects, reported, pass } = open()
+  subjects.movesUp(ada)
+  subjects.ends(ada)
   subjects.putOff(ada)
   subjects.close()
   subjects.putOff(bob)
