@@ -58,7 +58,8 @@ export function watchRates({ world, settings, client }: Watched, { rows }: Watch
         ({ windowMs }) => all.filter((each) => each.to <= to && each.from > to - windowMs + slackMs).length,
       )
       const isMixed = rules[0] !== rules[1]
-      const most = ({ max, windowMs }: RateRule): number => (wasPromised && isMixed ? together(windowMs) : max)
+      const most = ({ max, windowMs }: RateRule): number =>
+        wasPromised && isMixed ? together(windowMs) : max
       if (rules.some((rule, index) => counts[index]! <= most(rule))) continue
       const [{ of, tenant, max, windowMs }] = rules as [RateRule]
       const name = of === 'tenant' ? tenant : `${tenant}/${module}`

@@ -8,11 +8,13 @@ interface Draws {
   between(key: string, least: number, most: number): number
 }
 
-/** Half of the processes have other numbers, or no digest, and each is replaced again and again while the others run. */
+/** Half of the processes have other numbers and accounts, or no digest, and each is replaced again and again while the others run. */
 export function rollouts(mixed: FleetSettings, { draw, between }: Draws): FleetSettings {
   const { limits, rates, accounts, faults } = mixed.settings
   const isCalm = draw('calm') < 0.3
   const withoutDigest = (['before', 'changed'] as const)[between('digest', 0, 3)]
+  const kept = accounts.length > 1 && draw('account') < 0.3 ? accounts.slice(0, -1) : accounts
+  const added = draw('new account') < 0.3 ? [{ id: 'account-new' }] : []
   return {
     ...mixed,
     settings: {
@@ -27,7 +29,7 @@ export function rollouts(mixed: FleetSettings, { draw, between }: Draws): FleetS
         max: between(`max of a ${rate.of}`, 3, 12),
         windowMs: between(`window of a ${rate.of}`, 3, 15) * second,
       })),
-      changedAccounts: accounts.map(({ id }) => ({
+      changedAccounts: [...kept, ...added].map(({ id }) => ({
         id,
         windows: [
           { max: between(`max of ${id}`, 2, 10), windowMs: between(`window of ${id}`, 2, 15) * 100 },
