@@ -25,7 +25,7 @@ import type {
 } from './model.ts'
 import type { KeepsOutbox } from './ports/delivery-log.ts'
 import type { FeedbackRecord } from './ports/feedback.ts'
-import type { DueClaims, Takeover } from './ports/fleet.ts'
+import type { CarriedTemplates, DueClaims, Takeover, TemplatesOnRecord } from './ports/fleet.ts'
 import type { HoldRecord, HoldWrite } from './ports/holds.ts'
 import type { IntakeRecord } from './ports/intake.ts'
 import type { Admission, AdmissionQuery, CountedQuery } from './ports/limiter.ts'
@@ -248,7 +248,8 @@ export interface Store
     KeepsOutbox,
     RecipientReads,
     SendRights,
-    Takeover {
+    Takeover,
+    TemplatesOnRecord {
   /** True if effects of the last commits may be missing: the process before was killed, or closed it unsettled. */
   readonly unsettled: boolean
   readonly feedback: FeedbackRecord
@@ -393,4 +394,6 @@ export interface Templates {
   hasSubject(name: string, channel: Channel): boolean
   /** Renders a template. Throws INVALID_REQUEST where it cannot be rendered for this channel and data. */
   render(name: string, channel: Channel, locals: JsonObject): Content
+  /** Absent where every template can be rendered. */
+  readonly carried?: CarriedTemplates | undefined
 }

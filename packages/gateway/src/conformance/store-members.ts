@@ -10,6 +10,7 @@ import { holding } from './store/holding.ts'
 import { due, type StoreFleet, type StoreMember, stored } from './store/members.ts'
 import { epoch, settled, someNotification } from './store/sample.ts'
 import { applied, conflict, ids, must } from './store/suite.ts'
+import { templates } from './store/templates.ts'
 
 export type { StoreFleet }
 
@@ -50,6 +51,7 @@ export function exerciseStoreMembers(name: string, open: () => Promise<StoreFlee
     })
 
     describe('holding', () => holding(test))
+    describe('templates', () => templates(test))
 
     describe('rights', () => {
       test('gives the right to send to one process only', async (a, b) => {

@@ -168,15 +168,38 @@ export interface DueClaims {
    * Notifications of the tenants in `without` are passed over and come later, round robin over the tenants, once
    * these tenants are no longer excluded. A page may be short, even empty, before `claimedUntil` has reached `until`.
    *
-   * Notifications of the channels in `passed` stay free for a process that serves them. Embedded: no other process claims,
-   * and none are passed.
+   * Notifications of the channels in `passed` stay free for a process that serves them, and so do those that are rendered
+   * with the templates in `missing`, written `<template>/<channel>`, for a process that has these. Embedded: no other process
+   * claims, and none are passed.
    */
   claimDue(
     until: number,
     limit: number,
     without?: Iterable<string>,
     passed?: readonly Channel[],
+    missing?: readonly string[],
   ): Promise<readonly Notification[]>
+}
+
+// ---- templates of the others
+//
+// The store's port by which processes know which of them has a template; `Store` includes its methods.
+
+/** The templates that a process can render now. */
+export interface CarriedTemplates {
+  has(template: string, channel: Channel): boolean
+  /** Written `<template>/<channel>`. */
+  readonly keys: readonly string[]
+}
+
+export interface TemplatesOnRecord {
+  /** Puts on record which templates this process has now. Embedded: absent. */
+  tellTemplates?(keys: readonly string[]): Promise<void>
+  /**
+   * Reads which of these templates another process has that is alive, as far as is known. One that has not told may have any.
+   * Embedded: absent.
+   */
+  templatesOfOthers?(keys: readonly string[]): Promise<readonly string[]>
 }
 
 // ---- takeover

@@ -3,7 +3,7 @@
  * while the tenant had no room.
  */
 import { Heap } from '../../heap.ts'
-import type { Channel, Notification } from '../../model.ts'
+import type { Notification } from '../../model.ts'
 import { waits } from './memory-admissions.ts'
 
 export class MemoryDueCursor {
@@ -22,16 +22,16 @@ export class MemoryDueCursor {
     this.#due.push(notification.dueAt, notification)
   }
 
-  /** @param passed channels whose notifications stay where they are */
+  /** @param isPassed tells which notifications stay where they are */
   take(
     until: number,
     limit: number,
     without: ReadonlySet<string>,
-    passed: ReadonlySet<Channel>,
+    isPassed: (row: Notification) => boolean,
   ): readonly Notification[] {
     const taken = new Set<Notification>()
     const left: Notification[] = []
-    const keep = (row: Notification): unknown => (passed.has(row.channel) ? left.push(row) : taken.add(row))
+    const keep = (row: Notification): unknown => (isPassed(row) ? left.push(row) : taken.add(row))
     const behind = [...this.#lags.keys()].filter((tenant) => !without.has(tenant))
     for (const [turn, tenant] of behind.entries()) {
       const most = taken.size + Math.ceil((limit - taken.size) / (behind.length - turn))

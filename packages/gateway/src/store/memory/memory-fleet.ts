@@ -8,7 +8,7 @@
  *       └──── release, move to later ──┘
  */
 import { SluiceError } from '../../errors.ts'
-import type { Notification, Recipient } from '../../model.ts'
+import type { Channel, Notification, Recipient } from '../../model.ts'
 import type { Occupancy } from '../../ports/tenants.ts'
 import type {
   Change,
@@ -31,6 +31,18 @@ export interface MemoryMember {
   claimedUntil: number
   /** A dead one is settled once nothing is held by it. The record takes nothing from either. */
   state: 'alive' | 'dead' | 'settled'
+  /** The templates that it has told; absent: it may have any. */
+  templates?: ReadonlySet<string>
+}
+
+/** Tells which notifications a claim passes over: of these channels, and rendered with these templates. */
+export function passedBy(
+  channels: readonly Channel[] = [],
+  missing: readonly string[] = [],
+): (row: Notification) => boolean {
+  const [ofChannels, ofTemplates] = [new Set(channels), new Set(missing)]
+  return ({ channel, template, content }) =>
+    ofChannels.has(channel) || (content === undefined && ofTemplates.has(`${template}/${channel}`))
 }
 
 /** Looks up what is on record now. */

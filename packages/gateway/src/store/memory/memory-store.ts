@@ -46,7 +46,7 @@ import { MemoryDigests } from './memory-digests.ts'
 import { MemoryDueCursor } from './memory-due-cursor.ts'
 import { MemoryErasures } from './memory-erasures.ts'
 import { MemoryFeedback } from './memory-feedback.ts'
-import { MemoryFleet, type MemoryMember } from './memory-fleet.ts'
+import { MemoryFleet, type MemoryMember, passedBy } from './memory-fleet.ts'
 import { MemoryIntake } from './memory-intake.ts'
 import { MemoryItems } from './memory-items.ts'
 import { MemoryJobs } from './memory-jobs.ts'
@@ -278,9 +278,9 @@ export class MemoryStore implements Store {
     return found.sort(byId).slice(0, limit).map(admissionOf)
   }
 
-  readonly claimDue: Store['claimDue'] = async (until, limit, without = [], passed = []) => {
+  readonly claimDue: Store['claimDue'] = async (until, limit, without = [], ...passed) => {
     this.fleet?.mustLive()
-    const taken = this.#dueCursor.take(until, limit, new Set(without), new Set(passed))
+    const taken = this.#dueCursor.take(until, limit, new Set(without), passedBy(...passed))
     this.fleet?.claim(taken)
     return taken
   }

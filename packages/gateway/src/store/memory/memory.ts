@@ -6,6 +6,7 @@
 
 import { delayingLimit, type Notification } from '../../model.ts'
 import { entriesOf, type LogRecord, type Outbox, type OutboxRow } from '../../ports/delivery-log.ts'
+import type { TemplatesOnRecord } from '../../ports/fleet.ts'
 import type { TenantRecords } from '../../ports/tenants.ts'
 import type { Change, Clock, CommitResult, Store, TenantGeneration } from '../../ports.ts'
 import { countedAt } from '../admission.ts'
@@ -62,8 +63,11 @@ export function createMemoryRecord(rightMs: number): MemoryRecord {
     open(id) {
       const member: MemoryMember = { id, claimedUntil: Number.NEGATIVE_INFINITY, state: 'alive' }
       members.set(id, member)
+      const templates = createMemoryTemplates(member, members)
       return new Proxy(store, {
         get(target, property) {
+          const own = Reflect.get(templates, property) as unknown
+          if (own !== undefined) return own
           const value = Reflect.get(target, property, target) as unknown
           if (typeof value !== 'function') return value
           return (...args: readonly unknown[]) => target.as(member, () => Reflect.apply(value, target, args))
@@ -88,6 +92,21 @@ export function createMemoryRecord(rightMs: number): MemoryRecord {
       if (member !== undefined) member.state = 'dead'
     },
   }
+}
+
+function createMemoryTemplates(
+  own: MemoryMember,
+  members: ReadonlyMap<string, MemoryMember>,
+): Required<TemplatesOnRecord> {
+  return Object.assign(Object.create(null), {
+    async tellTemplates(keys: readonly string[]) {
+      own.templates = new Set(keys)
+    },
+    async templatesOfOthers(keys: readonly string[]) {
+      const others = [...members.values()].filter((each) => each !== own && each.state === 'alive')
+      return keys.filter((key) => others.some(({ templates }) => templates?.has(key) ?? true))
+    },
+  })
 }
 
 /** Keeps the outbox of the delivery log. */

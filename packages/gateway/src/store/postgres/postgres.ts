@@ -34,6 +34,7 @@ import { closed, startFault, storeFault } from './postgres-errors.ts'
 import { prune } from './prune.ts'
 import { createPseudonyms } from './pseudonyms.ts'
 import { createTakeover } from './takeover.ts'
+import { createTemplatesOnRecord } from './templates.ts'
 import { createWaitingContents } from './waiting-contents.ts'
 import { type AskedRight, type BegunRights, createWriter } from './writer.ts'
 
@@ -202,6 +203,7 @@ function storeOf(opened: Opened): Store {
     ...createDigestReads(db),
     ...createJobReads(db, member),
     ...createTakeover({ db, writer, member, read }),
+    ...(alone ? {} : createTemplatesOnRecord(db, member)),
     ...createWaitingContents(db),
     ...createErasures({ db, writer, pseudonymOf, clock, isLogged }),
 
@@ -250,7 +252,7 @@ function storeOf(opened: Opened): Store {
     recipients: async (keys) => (keys.length === 1 ? [await readOne(keys[0]!)] : readRecipients(keys)),
     mayHave: () => true,
 
-    async claimDue(until, limit, without = [], passed = []) {
+    async claimDue(until, limit, without = [], passed = [], missing = []) {
       const tenants = [...without]
       return writer.task(async ({ epoch, query }) => {
         if (lostClaims.length > 0) {
@@ -261,8 +263,8 @@ function storeOf(opened: Opened): Store {
         const claim = claims
         lostClaims.push(claim)
         const [first, ...rows] = await query<{ upto: number | null; claimed: WholeRow }>(
-          'SELECT * FROM claim_due($1, $2, $3, $4, $5, $6, $7, $8)',
-          [member, epoch, claim, until, limit, tenants, lastTenant, passed],
+          'SELECT * FROM claim_due($1, $2, $3, $4, $5, $6, $7, $8, $9)',
+          [member, epoch, claim, until, limit, tenants, lastTenant, passed, missing],
         )
         lostClaims = []
         claimedUntil = Math.max(claimedUntil, first!.upto ?? claimedUntil)

@@ -20,11 +20,12 @@ export function holdingOf(world: FleetWorld): readonly (() => Promise<unknown>)[
     const member = anyMember()
     const without = someTenants()
     const passed = channels.filter(() => below(8) === 0)
+    const missing = ['x/email', 'x/sms', 'new-comment/email'].filter(() => below(4) === 0)
     const until = Math.min(pick([now(), now() + 10, now() - 20, Number.MAX_SAFE_INTEGER]), now() + aheadMs)
     const found = await compare(
       'claim',
       member,
-      (store) => store.claimDue(until, all, without, passed),
+      (store) => store.claimDue(until, all, without, passed, missing),
       sorted,
     )
     counts.claimed += found?.[0].length ?? 0

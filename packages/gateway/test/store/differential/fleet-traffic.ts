@@ -27,7 +27,7 @@ export function createTraffic({ chance, now, digests }: TrafficOptions) {
   function fresh(patch: Partial<Notification> = {}): Notification {
     const at = now()
     const text = below(200) === 0 ? `${pick(texts)}é`.repeat(2 ** 18) : pick(texts)
-    return someNotification({
+    const { content: _, ...bare } = someNotification({
       id: newName(),
       createdAt: at,
       dueAt: pick([at, at + below(40), epoch, 0, Number.MAX_SAFE_INTEGER]),
@@ -37,11 +37,12 @@ export function createTraffic({ chance, now, digests }: TrafficOptions) {
       category: pick(['product', 'news', '{"a":1}', 'é,é']),
       priority: pick(['critical', 'high', 'normal', 'low']),
       status: pick(['queued', 'queued', 'scheduled', 'scheduled', 'suppressed']),
-      content: { text, subject: pick(texts) },
       bytes: pick([0, 1, 2 ** 20, below(100)]),
       ...(below(5) === 0 ? { actor: pick(people) } : {}),
-      ...patch,
     })
+    const rendered = { template: pick(['x', 'y']) }
+    const content = { text, subject: pick(texts) }
+    return { ...bare, ...(below(4) === 0 ? rendered : { content }), ...patch }
   }
 
   /** A notification that a module's limit delays. */

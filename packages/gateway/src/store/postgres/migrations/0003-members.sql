@@ -20,7 +20,8 @@ CREATE TABLE member (
   ahead_error_ms double precision,
   told       integer NOT NULL DEFAULT 0,
   keyspace   text,                            -- null until it has registered a server
-  policy     text                             -- the version of its policy as of its last beat
+  policy     text,                            -- the version of its policy as of its last beat
+  templates  text[]                           -- it can render these, as <template>/<channel>; null: it may have any
 ) WITH (fillfactor = 50);
 
 -- Policies that a member has left, because it has ended or has another one since, with a number that each departure changes.
