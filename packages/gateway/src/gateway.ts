@@ -99,7 +99,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     await record.close()
     throw error
   })
-  const admission = createAdmission(context, record, broker)
+  const admission = createAdmission(context, record, templates, broker)
   const {
     gate,
     holdWalk,
@@ -108,6 +108,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     scheduler,
     ownSweep,
     unserved,
+    missingTemplates,
     orphans,
     queue,
     state,
@@ -139,6 +140,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   const onDone = (rows: number, tookMs: number): void => log.debug({ event: 'retention.done', rows, tookMs })
 
   async function startStages(): Promise<void> {
+    missingTemplates?.tell()
     await dispatch.start(bornAt)
     feedback.start()
     record.deliveryLog?.start()
@@ -207,6 +209,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     keys.apply()
     replacePolicy(next.policy.compiled)
     inForce = next
+    missingTemplates?.tell()
   }
 
   /**
@@ -293,7 +296,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       const isSettled = (
         await Promise.all([holdReleaser.stop(), holdWalk.stop(), gate.movingUp.stop()])
       ).every(Boolean)
-      await unserved.stop()
+      await Promise.all([unserved.stop(), missingTemplates?.stop()])
       await Promise.all([queue.close(), state.close(), members.close(), notifier.close()])
       await fleet?.state.close()
       const left = waitingOf(ledger)

@@ -18,6 +18,8 @@ import { tenantOf } from '../config/config.ts'
 import { channelsOf, selfAddressed } from '../config/pools.ts'
 import { unlessStateAway } from '../errors.ts'
 import { createJobs } from '../http/jobs.ts'
+import type { Templates } from '../ports.ts'
+import { createDivertingQueue } from '../queue/diverting.ts'
 import { createEmbeddedQueue } from '../queue/embedded.ts'
 import { createWithholdingQueue } from '../queue/withholding.ts'
 import { createOwnSweep } from '../scheduler/own-sweep.ts'
@@ -27,10 +29,16 @@ import { type Broker, createBrokerQueue } from './outgoing.ts'
 import { createRecipientLimits } from './recipient-limits.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 import type { Storage } from './storage.ts'
+import { composeMissingTemplates } from './templates.ts'
 
 export type Admission = ReturnType<typeof createAdmission>
 
-export function createAdmission(context: RuntimeContext, record: Storage, broker?: Broker) {
+export function createAdmission(
+  context: RuntimeContext,
+  record: Storage,
+  templates: Templates,
+  broker?: Broker,
+) {
   const { config, policy: livePolicy, parts, clock, random, members, notifier, log, errorsOf } = context
   const { store, ledger, recipients, contents, limits } = record
   const onError = unlessStateAway(errorsOf('admission'))
@@ -69,7 +77,16 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
     clock,
     weightOf: (tenant) => tenantOf(config.tenants, tenant).weight,
   })
-  const ownQueue = parts.wrapQueue?.(embeddedQueue) ?? embeddedQueue
+  const wholeQueue = parts.wrapQueue?.(embeddedQueue) ?? embeddedQueue
+  const missingTemplates = composeMissingTemplates(context, record, {
+    templates,
+    queue: wholeQueue,
+    recover: (notification) => scheduler.recover(notification),
+  })
+  const ownQueue =
+    missingTemplates === undefined
+      ? wholeQueue
+      : createDivertingQueue(wholeQueue, missingTemplates.isMissing, missingTemplates.giveUp)
   const outgoing = broker && createBrokerQueue(ownQueue, broker, context, record)
   const { keeper } = limits ?? {}
   const keepsLimits = (): boolean => keeper?.keeper() === 'this process'
@@ -106,6 +123,7 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
     digestNames: () => policy.digests.map(({ name }) => name),
     unserved,
     mayClaim: () => keeper?.keeper() !== 'another process',
+    missingTemplates,
     onError(what, error) {
       onError(what, error)
       ownSweep.soon()
@@ -218,6 +236,7 @@ export function createAdmission(context: RuntimeContext, record: Storage, broker
     scheduler,
     ownSweep,
     unserved,
+    missingTemplates,
     gate,
     orphans,
     jobs,

@@ -18,6 +18,9 @@ export function liveTemplates(first: Templates): Live<Templates> {
       has: (name) => current.has(name),
       hasSubject: (name, channel) => current.hasSubject(name, channel),
       render: (name, channel, locals) => current.render(name, channel, locals),
+      get carried() {
+        return current.carried
+      },
     },
     replace(next) {
       current = next

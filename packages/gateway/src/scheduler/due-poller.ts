@@ -5,6 +5,7 @@
  */
 import type { Channel, Notification } from '../model.ts'
 import type { Clock, Store, TakenOver } from '../ports.ts'
+import type { MissingTemplates } from './missing-templates.ts'
 
 export interface DuePollerOptions {
   readonly store: Pick<Store, 'claimDue' | 'claimedUntil' | 'nextDueAt' | 'takeOver' | 'isVersioned'>
@@ -18,6 +19,8 @@ export interface DuePollerOptions {
   readonly fullTenants: () => readonly string[]
   /** Channels that are left to other processes. @defaultValue none */
   readonly leftChannels?: (() => readonly Channel[]) | undefined
+  /** Templates that this process lacks: it leaves to others what is rendered with them. @defaultValue none is lacked */
+  readonly missingTemplates?: Pick<MissingTemplates, 'left' | 'ownOf'> | undefined
   readonly keep: (claimed: readonly Notification[]) => void
   /** Counts notifications in the limits that a dead process may have sent. */
   readonly countSuspects: (suspected: readonly Notification[]) => Promise<void>
@@ -67,7 +70,8 @@ export class DuePoller {
 
   /** Reads page after page while pages are full and memory has room. */
   async read(): Promise<void> {
-    const { store, clock, lookaheadMs, isFull, mayClaim, fullTenants, leftChannels, keep } = this.#options
+    const { store, clock, lookaheadMs, isFull, mayClaim, fullTenants, leftChannels } = this.#options
+    const { missingTemplates } = this.#options
     this.#isReading = true
     // Notifications noted from here on may have been stored behind the read position.
     this.#at = Number.POSITIVE_INFINITY
@@ -81,8 +85,14 @@ export class DuePoller {
           if (await this.#takeOver()) continue
         }
         const until = clock.now() + lookaheadMs
-        const page = await store.claimDue(until, pageMax, fullTenants(), leftChannels?.())
-        keep(page)
+        const page = await store.claimDue(
+          until,
+          pageMax,
+          fullTenants(),
+          leftChannels?.(),
+          missingTemplates?.left(),
+        )
+        await this.#keep(page)
         // A page may be short although more rows follow, because full tenants are skipped.
         if (page.length < pageMax && store.claimedUntil() >= until) {
           const next = await this.#after(until)
@@ -98,9 +108,15 @@ export class DuePoller {
     }
   }
 
+  /** Keeps those that this process sends; the others are free again. */
+  async #keep(claimed: readonly Notification[]): Promise<void> {
+    const { missingTemplates, keep } = this.#options
+    keep(missingTemplates === undefined ? claimed : await missingTemplates.ownOf(claimed))
+  }
+
   /** Takes a page over; true if more may follow now. */
   async #takeOver(): Promise<boolean> {
-    const { store, clock, fullTenants, keep, countSuspects } = this.#options
+    const { store, clock, fullTenants, countSuspects } = this.#options
     const full = fullTenants()
     if (this.#taken.length === 0) {
       // A death during the read leads to another one.
@@ -117,7 +133,7 @@ export class DuePoller {
     const suspected = this.#taken.filter((each) => each.mayHaveLeft || each.notification.suspects)
     if (suspected.length > 0) await countSuspects(suspected.map(({ notification }) => notification))
     const count = this.#taken.length
-    keep(this.#taken.map(({ notification }) => notification))
+    await this.#keep(this.#taken.map(({ notification }) => notification))
     this.#taken = []
     return count > 0
   }

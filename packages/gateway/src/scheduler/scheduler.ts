@@ -17,7 +17,9 @@ import { ExpiryTimer } from './expiry-timer.ts'
 import { isNews } from './is-news.ts'
 import type { Unserved } from './unserved.ts'
 
-export interface SchedulerOptions extends Pick<DuePollerOptions, 'mayClaim'>, DigestChoice {
+export interface SchedulerOptions
+  extends Pick<DuePollerOptions, 'mayClaim' | 'missingTemplates'>,
+    DigestChoice {
   readonly store: Store
   readonly ledger: Ledger
   readonly queue: Queue
@@ -77,6 +79,7 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
       return [...ledger.held()].filter(([, count]) => count >= max).map(([tenant]) => tenant)
     },
     leftChannels: unserved.left,
+    missingTemplates: options.missingTemplates,
     keep: (claimed) => claimed.filter((each) => isNews(each, ledger)).forEach(keep),
   })
   const close = (digest: Digest): Promise<void> => gate!.closeDigest(digest)

@@ -6,7 +6,7 @@
 import { fileURLToPath } from 'node:url'
 import { Liquid, type Template } from 'liquidjs'
 import { SluiceError } from '../../errors.ts'
-import type { Channel, Content, JsonObject } from '../../model.ts'
+import { type Channel, type Content, channels, type JsonObject } from '../../model.ts'
 import type { Templates } from '../../ports.ts'
 import { escapeSlack } from '../../providers/slack/escape.ts'
 import { type Part, type PartFile, partsOf, readTemplates, refused } from './files.ts'
@@ -123,8 +123,18 @@ export function createTemplates(
     return file.part === 'subject' || file.part === 'title' ? oneLine(text) : text.trim()
   }
 
+  const channelsOf = new Map(
+    Array.from(templates, ([name, compiled]) => [
+      name,
+      new Set(channels.filter((channel) => carries(compiled, channel))),
+    ]),
+  )
   return {
     has: (name) => templates.has(name),
+    carried: {
+      has: (name, channel) => channelsOf.get(name)?.has(channel) === true,
+      keys: [...channelsOf].flatMap(([name, own]) => Array.from(own, (channel) => `${name}/${channel}`)),
+    },
     hasSubject(name, channel) {
       const template = templates.get(name)
       return template?.has(`${channel}.subject`) === true || template?.has('subject') === true
@@ -132,6 +142,12 @@ export function createTemplates(
     render,
     names: [...templates.keys()].sort(),
   }
+}
+
+/** Tests if a template has a text for the channel, in one of the forms without which nothing is rendered. */
+function carries(template: ReadonlyMap<Key, Compiled>, channel: Channel): boolean {
+  const texts = partsOf[channel].filter((part) => part !== 'subject' && part !== 'title')
+  return texts.some((part) => template.has(`${channel}.${part}`) || template.has(part))
 }
 
 function createEngines(
