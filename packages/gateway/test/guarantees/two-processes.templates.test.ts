@@ -33,17 +33,19 @@ function add(folder: string, part: string): void {
 /** Two processes, of which the second has the template `shipped` besides; a third one is like the second. */
 async function rollout(t: TestContext, options: TwoProcessesOptions = {}) {
   const folder = folderOf(t)
+  const newer = folderOf(t, ...shippedParts)
   /** How often the first process has claimed something, and has given something back. */
   const counts = { claimed: 0, released: 0 }
+  const turn = { ofOthers: 0 }
   const processes = await twoProcesses({
     policy,
-    config: { templates: folderOf(t, ...shippedParts) },
+    config: { templates: newer },
     configOfFirst: { templates: folder },
     wrapStore: (store, id) =>
       overriding(store, {
         async claimDue(until, limit, without, ...passed) {
           // The others claim when the first one has had its turn.
-          if (id !== 'a' && counts.claimed + counts.released === 0)
+          if (id !== 'a' && (counts.claimed + counts.released === 0 || until < turn.ofOthers))
             return store.claimDue(until, limit, ['default'], ...passed)
           const claimed = await store.claimDue(until, limit, without, ...passed)
           if (id === 'a') counts.claimed += claimed.length
@@ -56,7 +58,7 @@ async function rollout(t: TestContext, options: TwoProcessesOptions = {}) {
       }),
     ...options,
   })
-  return { ...processes, folder, counts }
+  return { ...processes, folder, newer, counts, turn }
 }
 
 const read = async ({ gateway }: Harness, { id }: { readonly id: string }) =>
@@ -96,20 +98,20 @@ test('a scheduled notification is left to the gateway that has its template, and
   await during(b, b.stop())
 })
 
-test('what is due at once is claimed in vain once, while the gateway that has the template takes its time', async (t) => {
-  const { clock, a, b, counts } = await rollout(t, {
-    config: { ...slow, templates: folderOf(t, ...shippedParts) },
-  })
+test('what is due at once is claimed in vain once, while the gateway that has the template is late', async (t) => {
+  const { clock, a, b, counts, turn } = await rollout(t)
   const { start } = b
+  turn.ofOthers = start + 5 * minute
   const drafts = Array.from({ length: 100 }, (_, n) => ({
     ...shipped,
     recipient: `r${n}`,
     sendAt: start + 10 * second,
   }))
   const named = await b.postMany(drafts)
-  await clock.runUntil(start + 2 * minute)
+  await clock.runUntil(start + 5 * minute + second)
   for (const each of named) assert.equal(await statusOf(b, each), 'delivered')
-  assert.ok(counts.claimed <= 100, JSON.stringify(counts))
+  assert.equal(b.sent().length, 100)
+  assert.ok(counts.claimed > 0 && counts.claimed <= 100, JSON.stringify(counts))
   await during(a, a.stop())
   await during(b, b.stop())
 })
@@ -198,23 +200,46 @@ for (const how of ['is killed', 'ends'] as const)
     await during(c, c.stop())
   })
 
-test('a notification whose template no gateway has any more fails ten minutes later, with that reason', async (t) => {
-  const { clock, a, b, declareDead, counts } = await rollout(t)
+for (const how of ['is killed', 'loses it by a reload'] as const)
+  test(`a notification fails ten minutes after the last gateway with its template ${how}, for want of it`, async (t) => {
+    const { clock, a, b, newer, counts, declareDead } = await rollout(t)
+    const { start } = b
+    const first = await b.post({ ...shipped, sendAt: start + minute })
+    const other = await b.post({ ...shipped, recipient: 'bob', sendAt: start + 5 * minute })
+    await clock.runUntil(start + 10 * second)
+    if (how === 'is killed') declareDead('b')
+    else {
+      rmSync(join(newer, 'shipped'), { recursive: true })
+      await b.done(b.reload(policy))
+    }
+    await clock.runUntil(start + 20 * minute)
+    for (const each of [first, other]) {
+      const at = await failedAt(a, each)
+      assert.ok(Math.abs(at - (start + 11 * minute)) < 5 * second, `${at - start} ms`)
+    }
+    assert.ok(counts.claimed <= 5, JSON.stringify(counts))
+    await during(a, a.stop())
+    if (how !== 'is killed') await during(b, b.stop())
+  })
+
+test('the ten minutes begin when the last gateway that has the template goes, also one that has it by a reload', async (t) => {
+  const newer = folderOf(t)
+  const options = { config: { templates: newer } }
+  const { clock, a, b, turn, join: joins, declareDead } = await rollout(t, options)
   const { start } = b
-  const first = await b.post({ ...shipped, sendAt: start + minute })
-  const other = await b.post({ ...shipped, recipient: 'bob', sendAt: start + 5 * minute })
-  await clock.runUntil(start + 10 * second)
+  for (const part of shippedParts) add(newer, part)
+  await b.done(b.reload(policy))
+  turn.ofOthers = start + 15 * minute
+  const named = await b.post({ ...shipped, sendAt: start + minute })
+  await clock.runUntil(start + 9 * minute)
   declareDead('b')
-  await clock.runUntil(start + 20 * minute)
-  for (const each of [first, other]) {
-    const at = await failedAt(a, each)
-    assert.ok(
-      at >= start + 11 * minute - 3 * second && at <= start + 11 * minute + second,
-      `${at - start} ms`,
-    )
-  }
-  assert.ok(counts.released <= 2 && counts.claimed <= 5, JSON.stringify(counts))
+  await clock.runUntil(start + 15 * minute)
+  assert.equal(await statusOf(a, named), 'scheduled')
+  const c = await joins('c', 3)
+  await clock.runUntil(start + 15 * minute + 2 * second)
+  assert.equal(await statusOf(a, named), 'delivered')
   await during(a, a.stop())
+  await during(c, c.stop())
 })
 
 test('a gateway that has its record for itself fails what it has no template for at once', async (t) => {
