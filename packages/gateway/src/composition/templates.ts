@@ -1,6 +1,7 @@
 /** Composes templates and the unsubscribe links in them. */
 import { builtInTemplates, createTemplates } from '../adapters/templates/liquid.ts'
 import type { Config } from '../config/config.ts'
+import { channelsOf } from '../config/pools.ts'
 import { SluiceError } from '../errors.ts'
 import { createUnsubscribeLinks, type UnsubscribeLinks } from '../http/unsubscribe.ts'
 import { missingTemplates } from '../policy/digest-templates.ts'
@@ -29,7 +30,7 @@ export function loadTemplates(config: Pick<Config, 'templates' | 'policy'>): Tem
 
 /** Leaves to other processes what this one cannot render; undefined where no other process has the record. */
 export function composeMissingTemplates(
-  { clock, errorsOf }: RuntimeContext,
+  { config, clock, errorsOf }: RuntimeContext,
   { store, ledger, contents }: Storage,
   own: Pick<MissingTemplatesOptions, 'queue' | 'recover'> & { readonly templates: Templates },
 ): MissingTemplates | undefined {
@@ -42,6 +43,7 @@ export function composeMissingTemplates(
     queue,
     contents,
     carried: () => templates.carried,
+    served: new Set(channelsOf(config.pools)),
     recover,
     clock,
     onError: errorsOf('admission'),

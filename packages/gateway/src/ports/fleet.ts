@@ -193,7 +193,7 @@ export interface CarriedTemplates {
 }
 
 export interface TemplatesOnRecord {
-  /** Puts on record which templates this process has now. Embedded: absent. */
+  /** Puts on record which templates this process has now, for channels that it serves. Embedded: absent. */
   tellTemplates?(keys: readonly string[]): Promise<void>
   /**
    * Reads which of these templates another process has that is alive, as far as is known. One that has not told may have any.

@@ -6,7 +6,7 @@
  * with that reason: the one that has it may be about to start again, or may not have told yet. Decision record 0048.
  */
 import { SluiceError } from '../errors.ts'
-import type { Notification } from '../model.ts'
+import type { Channel, Notification } from '../model.ts'
 import type { CarriedTemplates } from '../ports/fleet.ts'
 import type { Clock, Queue, Store } from '../ports.ts'
 import type { Contents, Ledger } from '../stages.ts'
@@ -19,6 +19,8 @@ export interface MissingTemplatesOptions {
   readonly contents: Pick<Contents, 'of'>
   /** The templates of this process now; undefined where it can render every one. */
   readonly carried: () => CarriedTemplates | undefined
+  /** Channels for which there is a pool: it leaves nothing of another one, and nobody leaves that to it. */
+  readonly served: ReadonlySet<Channel>
   /** Recovers a notification that could not be written. */
   readonly recover: (notification: Notification) => Promise<void>
   readonly clock: Pick<Clock, 'now' | 'at'>
@@ -50,9 +52,10 @@ const retryMs = 1_000
 /** Templates that are known to be lacked; one more is learned again when it is met. */
 const knownMax = 1_000
 const none: readonly string[] = []
+const channelOf = (key: string): Channel => key.slice(key.lastIndexOf('/') + 1) as Channel
 
 export function createMissingTemplates(options: MissingTemplatesOptions): MissingTemplates {
-  const { store, ledger, queue, contents, carried, recover, clock, onError } = options
+  const { store, ledger, queue, contents, carried, served, recover, clock, onError } = options
   /** By template and channel, when another process had it last, or it was met here first: epoch ms. */
   const lacked = new Map<string, number>()
   /** Notifications that are sent here although this process lacks the template: they fail, or have a content of their own. */
@@ -67,7 +70,7 @@ export function createMissingTemplates(options: MissingTemplatesOptions): Missin
   const isWaiting = (key: string): boolean => clock.now() - (lacked.get(key) ?? 0) < graceMs
 
   function lacks({ template, channel, content }: Notification): boolean {
-    if (template === undefined || content !== undefined) return false
+    if (template === undefined || content !== undefined || !served.has(channel)) return false
     return carried()?.has(template, channel) === false
   }
 
@@ -137,7 +140,7 @@ export function createMissingTemplates(options: MissingTemplatesOptions): Missin
     const own = carried()
     if (own === undefined || stopped) return
     try {
-      await store.tellTemplates(own.keys)
+      await store.tellTemplates(own.keys.filter((key) => served.has(channelOf(key))))
     } catch (error) {
       onError('tell which templates there are', error)
       stopTelling = clock.at(clock.now() + retryMs, () => track('tell which templates there are', tellNow()))

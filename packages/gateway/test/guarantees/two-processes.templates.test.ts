@@ -222,6 +222,25 @@ for (const how of ['is killed', 'loses it by a reload'] as const)
     if (how !== 'is killed') await during(b, b.stop())
   })
 
+test('a gateway that has the template and no pool for the channel counts as one without it', async (t) => {
+  const pools = { ...slow.pools, sms: slow.pools.email }
+  const folder = folderOf(t, ...shippedParts)
+  const newer = folderOf(t, ...shippedParts)
+  const { clock, a, b } = await rollout(t, {
+    config: { ...slow, templates: newer },
+    configOfFirst: { pools, templates: folder },
+  })
+  const named = await a.post({ ...shipped, channel: 'sms', sendAt: a.start + minute })
+  rmSync(join(folder, 'shipped'), { recursive: true })
+  await a.done(a.reload(policy))
+  await clock.runUntil(a.start + 10 * minute)
+  assert.equal(await statusOf(b, named), 'scheduled')
+  await clock.runUntil(a.start + 12 * minute)
+  await failedAt(b, named)
+  await during(a, a.stop())
+  await during(b, b.stop())
+})
+
 test('the ten minutes begin when the last gateway that has the template goes, also one that has it by a reload', async (t) => {
   const newer = folderOf(t)
   const options = { config: { templates: newer } }

@@ -51,6 +51,7 @@ function setUp(payload: Payload | Error = { data: {} }) {
       has: (template, channel) => own.keys.includes(`${template}/${channel}`),
       keys: own.keys,
     }),
+    served: new Set(['email'] as const),
     recover: async ({ id }) => void seen.recovered.push(id),
     clock,
     onError: () => {},
@@ -126,13 +127,13 @@ test('the record is asked once for a page of claims, then every few seconds, unt
   await missing.stop()
 })
 
-test('the templates are told until the record has taken them, the newest last', async () => {
+test('the templates of served channels are told until the record has taken them, the newest last', async () => {
   const { clock, faults, own, told, missing } = setUp()
   faults.tell = 2
   missing.tell()
   await clock.runUntil(1_500)
   assert.deepEqual(told, [])
-  own.keys = ['x/email']
+  own.keys = ['x/email', 'x/sms']
   missing.tell()
   await clock.runUntil(5_000)
   assert.deepEqual(told, [['x/email']])
