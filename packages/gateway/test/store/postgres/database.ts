@@ -30,7 +30,9 @@ export const addressOf = (url: string): PostgresAddress =>
 export const joinAt = (
   url: string,
   clock: Clock,
-  more: Partial<Pick<PostgresFleetOptions, 'onDeclaredDead' | 'onError' | 'beatMs' | 'channels' | 'policy'>> = {},
+  more: Partial<
+    Pick<PostgresFleetOptions, 'onDeclaredDead' | 'onError' | 'beatMs' | 'channels' | 'policy'>
+  > = {},
 ): Promise<PostgresFleet> =>
   openPostgresFleet({
     address: addressOf(url),
