@@ -43,7 +43,7 @@ export class MemoryDueCursor {
       const now = this.#current(found)
       if (now === undefined) continue
       last = now
-      if (without.has(now.tenant) || this.#lags.has(now.tenant)) this.#passOver(now)
+      if (without.has(now.tenant) || this.#isBehind(now.tenant, until)) this.#passOver(now)
       else keep(now)
     }
     const isAll = this.#due.leastKey === undefined || this.#due.leastKey > until
@@ -63,6 +63,12 @@ export class MemoryDueCursor {
   #earliestIn(heap: Heap<Notification>): number | undefined {
     while (heap.least !== undefined && this.#current(heap.least) === undefined) heap.pop()
     return heap.leastKey
+  }
+
+  /** Tests if something of the tenant that is due by then was passed over: it comes first. */
+  #isBehind(tenant: string, until: number): boolean {
+    const at = this.#lags.get(tenant)?.leastKey
+    return at !== undefined && at <= until
   }
 
   #passOver(row: Notification): void {

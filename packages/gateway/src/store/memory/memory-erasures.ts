@@ -14,7 +14,7 @@ import { entry } from './memory-rows.ts'
 
 export interface MemoryErasuresParts {
   readonly tenants: Map<string, Map<string, Notification>>
-  readonly byRecipient: Map<string, Map<string, string[]>>
+  readonly byRecipient: Map<string, Map<string, Set<string>>>
   readonly recipients: Map<string, Recipient>
   readonly answers: Map<string, StoredAnswer>
   readonly jobs: MemoryJobs
@@ -74,7 +74,7 @@ export class MemoryErasures {
     const { tenants, byRecipient, answers, counts, jobs, open: digests, feedback } = this.#parts
     const ofTenant = byRecipient.get(tenant)
     const ids = ofTenant?.get(recipient) ?? []
-    const rows = ids.map((id) => tenants.get(tenant)!.get(id)).filter((row) => row !== undefined)
+    const rows = Array.from(ids, (id) => tenants.get(tenant)!.get(id)).filter((row) => row !== undefined)
     const open = rows.filter(({ status }) => !isFinal(status))
     if (open.length > 0) return { done: false, open: open.map(({ id }) => id) }
     const name = this.nameOf(tenant, recipient)!
@@ -85,7 +85,10 @@ export class MemoryErasures {
       counts.add(after, 1)
       feedback.forget(tenant, row.id)
     }
-    if (ofTenant?.delete(recipient)) entry(ofTenant, name, () => []).push(...ids)
+    if (ofTenant?.delete(recipient)) {
+      const named = entry(ofTenant, name, () => new Set())
+      for (const id of ids) named.add(id)
+    }
     for (const [key, answer] of answers) {
       if (answer.tenant === tenant)
         answers.set(key, { ...answer, body: erasedAnswer(answer.body, recipient, name) })

@@ -60,7 +60,7 @@ const unsettled: ReadonlySet<Status> = new Set<Status>(['scheduled', 'queued', '
 export class MemoryStore implements Store {
   /** Notifications by tenant, then by id. */
   readonly #tenants = new Map<string, Map<string, Notification>>()
-  readonly #byRecipient = new Map<string, Map<string, string[]>>()
+  readonly #byRecipient = new Map<string, Map<string, Set<string>>>()
   readonly #recipients = new Map<string, Recipient>()
   readonly #answers = new Map<string, StoredAnswer>()
   readonly #jobs = new MemoryJobs()
@@ -165,11 +165,8 @@ export class MemoryStore implements Store {
   #insert(notification: Notification): void {
     const { tenant, id, to } = notification
     entry(this.#tenants, tenant, () => new Map()).set(id, notification)
-    entry(
-      entry(this.#byRecipient, tenant, () => new Map()),
-      to.id,
-      () => [],
-    ).push(id)
+    const ofTenant = entry(this.#byRecipient, tenant, () => new Map())
+    entry(ofTenant, to.id, () => new Set()).add(id)
     if (notification.job !== undefined) this.#jobs.join(notification.job, id)
     this.#counts.add(notification, 1)
     this.fleet?.wrote(notification)
@@ -258,7 +255,8 @@ export class MemoryStore implements Store {
   #of(tenant: string, recipient: string | undefined): Notification[] {
     const rows = this.#tenants.get(tenant)
     if (recipient === undefined) return [...(rows?.values() ?? [])]
-    return (this.#byRecipient.get(tenant)?.get(recipient) ?? []).map((id) => rows!.get(id)!).filter(Boolean)
+    const ids = this.#byRecipient.get(tenant)?.get(recipient) ?? []
+    return Array.from(ids, (id) => rows!.get(id)!).filter(Boolean)
   }
 
   #withErased({ tenant, recipient }: Pick<AdmissionQuery, 'tenant' | 'recipient'>): Notification[] {
