@@ -13,9 +13,9 @@ import type { MovingUp } from './moving-up.ts'
 export interface FreedSlots {
   /**
    * Reports subjects with a freed slot and a waiting list. The subjects are paused: the listener resumes them. `at` is the
-   * instant of the slot, epoch ms, where it is known.
+   * instant of the slot, epoch ms, where it is known. Resolves when those who wait have moved up; never rejects.
    */
-  report(subjects: readonly Subject[], at?: number): void
+  report(subjects: readonly Subject[], at?: number): Promise<void>
   /** True if all who were promised an instant before the start have moved up. */
   isThrough(): boolean
   listen(listener: Pick<MovingUp, 'freed' | 'isThrough'>): void
@@ -25,8 +25,8 @@ export function createFreedSlots(onError: (what: string, error: unknown) => void
   let listener: Pick<MovingUp, 'freed' | 'isThrough'> | undefined
 
   return {
-    report(subjects, at) {
-      listener?.freed(subjects, at).catch((error) => onError('let those who wait move up', error))
+    async report(subjects, at) {
+      await listener?.freed(subjects, at).catch((error) => onError('let those who wait move up', error))
     },
     isThrough: () => listener?.isThrough() ?? false,
     listen(movingUp) {

@@ -37,7 +37,7 @@ export function createRecipientLimits(
     isUnsettled: () => store.unsettled && !freedSlots.isThrough(),
     ...(parts.recoveryRows === undefined ? {} : { pageRows: parts.recoveryRows }),
   })
-  const onOutdated = (subject: Subject): void => freedSlots.report([subject])
+  const onOutdated = (subject: Subject): Promise<void> => freedSlots.report([subject])
   const planLate = createLatePlans({
     store,
     ledger,

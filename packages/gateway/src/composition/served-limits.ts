@@ -56,7 +56,7 @@ export async function composeLimits(
     limits: (asked) =>
       createRedisLimits({
         ...asked,
-        rulesName: () => `${asked.rulesName()}${policiesLeft()}`,
+        rulesName: () => `${asked.rulesName()} ${policiesLeft()}`,
         recover(subject) {
           reads += 1
           return asked.recover(subject)

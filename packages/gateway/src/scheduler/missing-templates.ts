@@ -110,21 +110,27 @@ export function createMissingTemplates(options: MissingTemplatesOptions): Missin
     }
   }
 
+  /** Finds what is left to others. */
+  async function leftIn(all: readonly Notification[]): Promise<ReadonlySet<Notification>> {
+    const rendered = []
+    for (const each of all) if (lacks(each) && !(await hasContent(each))) rendered.push(each)
+    return new Set(rendered.length === 0 ? [] : await leftOf(rendered))
+  }
+
   async function decide(pulled: readonly Notification[]): Promise<void> {
-    const released: Notification[] = []
+    let open = pulled
     try {
-      const rendered = []
-      for (const each of pulled) if (lacks(each) && !(await hasContent(each))) rendered.push(each)
-      const left = new Set(rendered.length === 0 ? [] : await leftOf(rendered))
+      const left = await leftIn(pulled)
       const current = pulled.filter(ledger.isCurrent)
       const own = current.filter((each) => !left.has(each))
       for (const each of own) sent.add(each)
       if (own.length > 0) await queue.push(own)
-      released.push(...current.filter((each) => left.has(each)))
-      for (const each of released) ledger.release(each)
-      if (released.length > 0) await store.releaseDue(released)
+      // One that is in the queue again may be on its way to its provider.
+      open = current.filter((each) => left.has(each))
+      for (const each of open) ledger.release(each)
+      if (open.length > 0) await store.releaseDue(open)
     } catch (error) {
-      for (const each of [...pulled.filter(ledger.isCurrent), ...released]) recoverSoon(each)
+      for (const each of open) if (open !== pulled || ledger.isCurrent(each)) recoverSoon(each)
       throw error
     }
   }
@@ -143,8 +149,15 @@ export function createMissingTemplates(options: MissingTemplatesOptions): Missin
       await store.tellTemplates(own.keys.filter((key) => served.has(channelOf(key))))
     } catch (error) {
       onError('tell which templates there are', error)
-      stopTelling = clock.at(clock.now() + retryMs, () => track('tell which templates there are', tellNow()))
+      if (!stopped) stopTelling = clock.at(clock.now() + retryMs, tell)
     }
+  }
+
+  function tell(): void {
+    stopTelling()
+    // One after the other, so that the newest are told last.
+    telling = telling.then(tellNow)
+    track('tell which templates there are', telling)
   }
 
   function track(what: string, work: Promise<void>): void {
@@ -162,10 +175,9 @@ export function createMissingTemplates(options: MissingTemplatesOptions): Missin
       return [...lacked.keys()].filter(isWaiting)
     },
     async ownOf(claimed) {
-      const lacking = claimed.filter(lacks)
-      if (lacking.length === 0) return claimed
+      if (!claimed.some(lacks)) return claimed
       try {
-        const left = new Set(await leftOf(lacking))
+        const left = await leftIn(claimed)
         if (left.size > 0) await store.releaseDue([...left])
         return claimed.filter((each) => !left.has(each))
       } catch (error) {
@@ -176,12 +188,7 @@ export function createMissingTemplates(options: MissingTemplatesOptions): Missin
     },
     isMissing: (notification) => lacks(notification) && !sent.has(notification),
     giveUp: (pulled) => track('leave what this gateway cannot render to others', decide(pulled)),
-    tell() {
-      stopTelling()
-      // One after the other, so that the newest are told last.
-      telling = telling.then(tellNow)
-      track('tell which templates there are', telling)
-    },
+    tell,
     async stop() {
       stopped = true
       disarm?.()

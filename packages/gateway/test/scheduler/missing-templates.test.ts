@@ -77,6 +77,30 @@ test('what is taken out of the queue is recovered while the store does not answe
   }
 })
 
+test('a notification that is in the queue again is not recovered with those that could not be given back', async () => {
+  const { clock, held, seen, faults, others, missing, pulled } = setUp()
+  others.delete('x/email')
+  others.add('z/email')
+  faults.release = true
+  const own = { ...lacked('own'), shared: { id: 'c', bytes: 1 } }
+  const [text, left] = [
+    { ...own, content: { text: 'own' } } as Notification,
+    { ...lacked('left'), template: 'z' },
+  ]
+  pulled(text, left)
+  await clock.runUntil(1_500)
+  assert.deepEqual([seen.queued, seen.recovered, held.has('own')], [['own'], ['left'], true])
+  await missing.stop()
+})
+
+test('a claim of a notification whose text is kept apart is no matter of its template', async () => {
+  const { seen, missing } = setUp({ content: { text: 'own' } })
+  const claimed = [{ ...lacked('a'), shared: { id: 'c', bytes: 1 } }]
+  assert.deepEqual(await missing.ownOf(claimed), claimed)
+  assert.deepEqual([seen.asked, seen.released, missing.left()], [0, [], []])
+  await missing.stop()
+})
+
 test('claims are kept while the store does not answer, and decided when they leave the queue', async () => {
   const { clock, seen, faults, missing, pulled } = setUp()
   const claimed = [lacked('a'), someNotification()]

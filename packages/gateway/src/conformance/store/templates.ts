@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import type { Notification } from '../../model.ts'
 import { due, type MembersTest, stored } from './members.ts'
 import { epoch } from './sample.ts'
-import { ids } from './suite.ts'
+import { ids, must } from './suite.ts'
 
 const keys = ['x/email', 'x/sms', 'y/email']
 
@@ -29,6 +29,24 @@ export function templates(test: MembersTest): void {
     assert.deepEqual([own!.id, ...claimed], ids(kept))
     assert.deepEqual(await a.store.claimDue(epoch + 10, 10, ['other'], [], missing), [])
     assert.equal((await b.store.claimDue(epoch + 10, 10, [], [], ['x/sms'])).length, 1)
+  })
+
+  test('claims what names a missing template and has a text that is kept apart', async (a) => {
+    const { content: _, ...bare } = due(1)
+    const apart = { ...bare, template: 'x' }
+    const [text, data] = [
+      { ...apart, shared: { id: 'text', bytes: 1 } },
+      { ...apart, id: due(0).id, shared: { id: 'data', bytes: 1 } },
+    ]
+    const of = { tenant: text.tenant, bytes: 1 }
+    await must(a.store, {
+      accept: [text, data],
+      contents: [
+        { ...of, id: 'text', content: { text: 'own' } },
+        { ...of, id: 'data', data: { n: 1 } },
+      ],
+    })
+    assert.deepEqual(ids(await a.store.claimDue(epoch + 2, 10, [], [], ['x/email'])), [text.id])
   })
 
   test('claims all of the others where what is passed over fills a page', async (a) => {

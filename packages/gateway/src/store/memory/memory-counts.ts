@@ -49,6 +49,13 @@ export class MemoryCounts {
     return content?.tenant === tenant ? content : undefined
   }
 
+  /** Tests if a notification has a text, its own or one that is kept apart. */
+  hasText({ tenant, content, shared }: Notification): boolean {
+    return (
+      content !== undefined || (shared !== undefined && this.find(tenant, shared.id)?.content !== undefined)
+    )
+  }
+
   waiting(): readonly WaitingContent[] {
     const kept = [...this.#contents.values()].filter(({ waiting }) => waiting > 0)
     return kept.map(({ content: { id, tenant, bytes }, waiting }) => ({ id, tenant, bytes, waiting }))

@@ -35,14 +35,15 @@ export interface MemoryMember {
   templates?: ReadonlySet<string>
 }
 
-/** Tells which notifications a claim passes over: of these channels, and rendered with these templates. */
+/** Tells which notifications a claim passes over: of these channels, and rendered with these templates as they have no text. */
 export function passedBy(
-  channels: readonly Channel[] = [],
-  missing: readonly string[] = [],
+  channels: readonly Channel[],
+  missing: readonly string[],
+  hasText: (row: Notification) => boolean,
 ): (row: Notification) => boolean {
   const [ofChannels, ofTemplates] = [new Set(channels), new Set(missing)]
-  return ({ channel, template, content }) =>
-    ofChannels.has(channel) || (content === undefined && ofTemplates.has(`${template}/${channel}`))
+  return (row) =>
+    ofChannels.has(row.channel) || (ofTemplates.has(`${row.template}/${row.channel}`) && !hasText(row))
 }
 
 /** Looks up what is on record now. */

@@ -276,9 +276,10 @@ export class MemoryStore implements Store {
     return found.sort(byId).slice(0, limit).map(admissionOf)
   }
 
-  readonly claimDue: Store['claimDue'] = async (until, limit, without = [], ...passed) => {
+  readonly claimDue: Store['claimDue'] = async (until, limit, without = [], passed = [], missing = []) => {
     this.fleet?.mustLive()
-    const taken = this.#dueCursor.take(until, limit, new Set(without), passedBy(...passed))
+    const isPassed = passedBy(passed, missing, (row) => this.#counts.hasText(row))
+    const taken = this.#dueCursor.take(until, limit, new Set(without), isPassed)
     this.fleet?.claim(taken)
     return taken
   }

@@ -283,7 +283,7 @@ export function encodeChange(change: Change, isLogged = false, pseudonymOf?: Pse
     moves: moves.map(movedRow),
     versions: moves.map(movedVersion),
     contents: contents.map(({ id, tenant, bytes, content, data }) => ({
-      row: { id, tenant, bytes },
+      row: { id, tenant, bytes, has_text: content !== undefined },
       texts: [storedJson({ content, ...(data === undefined ? {} : { data: dataOf(data) }) })],
     })),
     generations,

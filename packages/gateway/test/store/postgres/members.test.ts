@@ -264,6 +264,20 @@ describe('the processes of a fleet on PostgreSQL', { ...needs('postgres'), concu
     assert.equal((await join(url, { policy: () => 'new' })).members.policiesLeft(), members.policiesLeft())
   })
 
+  test('ends two processes of one policy beside each other', async (t) => {
+    const join = joining(t)
+    const url = schemaUrl('ends')
+    const [first, second] = await Promise.all([join(url), join(url)])
+    const end = ({ members }: PostgresFleet) => `SELECT settle_member(${members.id}, 0)`
+    // The first one frees what it held for longer than a lock is waited for.
+    const long = ask(url, `BEGIN; ${end(first!)}; SELECT pg_sleep(2); COMMIT`)
+    await sleep(200)
+    const begun = performance.now()
+    await ask(url, end(second!))
+    assert.ok(performance.now() - begun < 1_000)
+    await long
+  })
+
   test('declares nobody dead while its own connection is lost again and again, and then the one that is silent', async (t) => {
     const join = joining(t)
     const url = schemaUrl('deaf')

@@ -12,7 +12,7 @@
 --
 -- ARGV[6]  the operation; a '!' before it: the record was read under the claim of this token, and has nothing of the
 --          subject, which is filled with nothing and then asked
--- ARGV[7]  the name of the rules; ARGV[8] a token that no other call has
+-- ARGV[7]  the name of the rules, a policy first; ARGV[8] a token that no other call has
 -- ARGV[9] to ARGV[15]  the arguments of @sluice/limits, where the operation asks it; behind them the operation's own,
 --          from ARGV[16] on
 -- returns  'clock'; {'?', 1 where the caller is to fill the subject}; {'paused'}; {'none'}; {'held', instant};
@@ -99,6 +99,12 @@ local row = call('HMGET', about, 'r', 'p', 'f', 'x')
 -- True where there is a value of this registration, filled under other rules: what it knows of ids on record is kept.
 local function isKept()
   return row[1] and string.sub(row[1], 1, #incarnation + 1) == incarnation .. ' ' and call('EXISTS', key) == 1
+end
+
+-- The policy in the name of rules; behind a space the mark of the policies that were left.
+local function policyOf(name)
+  local space = string.find(name, ' ', 1, true)
+  return space and string.sub(name, 1, space - 1) or name
 end
 
 -- The holds that have not lapsed.
@@ -193,11 +199,12 @@ if operation == 'fill' or operation == 'give up' or operation == 'keep' then
   local rows = cjson.decode(ARGV[13])
   local wasKept = isKept()
   if wasKept then
-    -- What another process has the right to send counts as sent now on record. The value knows of it where it waits, or when it
-    -- was fired: counted as now by each fill, it would hold the subject up for as long as two policies fill in turn.
+    -- What another process has the right to send counts as sent now on record. A value of another policy knows of it where it
+    -- waits, or when it was fired: counted as now by each fill, it would hold the subject up for as long as two policies fill
+    -- in turn. Where a policy was left, whoever left it may be sending what it asked nobody about.
     local begun, known = {}, {}
     for _, id in ipairs(cjson.decode(ARGV[22])) do begun[id] = true end
-    if next(begun) and not (call('TYPE', key).ok == 'hash' and call('HLEN', key) > plannedMax) then
+    if next(begun) and policyOf(string.sub(row[1], #incarnation + 2)) ~= policyOf(ARGV[7]) and not (call('TYPE', key).ok == 'hash' and call('HLEN', key) > plannedMax) then
       for _, each in ipairs(cjson.decode(ask('e', '', '', ''))) do known[each[1]] = begun[each[1]] and each end
     end
     for _, each in ipairs(rows) do

@@ -33,9 +33,8 @@ const subjectsMax = 10_000
 /** The last time that those of a subject moved up, in instants of `Clock.monotonic`. */
 interface LastTime {
   readonly begunAt: number
-  /** While they move up the latest instant to which that may take. */
+  /** The instant at which they may move up again; before their end is told it is that of the longest time. */
   restsUntil: number
-  hasEnded: boolean
 }
 
 /** @param report called where a subject that was put off is to move up now */
@@ -68,14 +67,13 @@ export function createOutdatedSubjects(
     movesUp({ key }) {
       const begunAt = clock.monotonic()
       last.delete(key)
-      last.set(key, { begunAt, restsUntil: begunAt + timeMaxMs, hasEnded: false })
+      last.set(key, { begunAt, restsUntil: begunAt + timeMaxMs })
       if (last.size > subjectsMax) last.delete(last.keys().next().value!)
     },
     ends({ key }) {
       const time = last.get(key)
-      if (time === undefined || time.hasEnded) return
+      if (time === undefined) return
       const now = clock.monotonic()
-      time.hasEnded = true
       time.restsUntil = Math.max(time.begunAt + restMs, now + restFactor * (now - time.begunAt))
     },
     putOff(subject) {

@@ -48,9 +48,9 @@ export interface RedisLimitsOptions {
   readonly rulesName: () => string
   /**
    * A subject in which some may wait longer than they need: it was filled with outdated facts, or a claim was dropped there
-   * (limit-advance.ts). It is paused: the callee resumes it.
+   * (limit-advance.ts). It is paused: the callee resumes it, and resolves when those who wait have moved up.
    */
-  readonly onOutdated?: ((subject: Subject) => void) | undefined
+  readonly onOutdated?: ((subject: Subject) => unknown) | undefined
   /** Plans a subject again whose limits refused notifications that were late. @defaultValue nothing is planned */
   readonly planLate?: PlanLate | undefined
   /** Completes the record with what this process has fired, and not yet sent. @defaultValue the record is complete */
@@ -76,8 +76,7 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
     rulesName,
     onOutdated(subject, token) {
       holds.note(subject, token)
-      outdated.movesUp(subject)
-      report(subject)
+      void moveUp(subject)
     },
     outdated: {
       hasMovedUp: (subject) => outdated.hasMovedUp(subject),
@@ -86,12 +85,16 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
     onError,
   })
   const holds = createLimitHolds({ calls, member, onError })
-  const report = onOutdated ?? ((subject: Subject): void => void holds.resume([subject]))
+  const report = onOutdated ?? ((subject: Subject): unknown => holds.resume([subject]))
   const outdated = createOutdatedSubjects(clock, (subject) => {
-    outdated.movesUp(subject)
-    void holds.pause([subject]).then(() => report(subject))
+    void holds.pause([subject]).then(() => moveUp(subject))
   })
-  const advance = createLimitAdvance({ calls, holds, onDropped: report })
+  async function moveUp(subject: Subject): Promise<void> {
+    outdated.movesUp(subject)
+    await report(subject)
+    outdated.ends(subject)
+  }
+  const advance = createLimitAdvance({ calls, holds, onDropped: (subject) => void report(subject) })
   const plan = planLate === undefined ? undefined : createLimitPlans({ calls, holds, planLate })
 
   /** Asks about one request; `token` names a pause that the operation may begin. */
@@ -281,10 +284,7 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
       }
     },
     pause: holds.pause,
-    resume(subjects) {
-      for (const subject of subjects) outdated.ends(subject)
-      return holds.resume(subjects)
-    },
+    resume: holds.resume,
     queueBehind: holds.queueBehind,
     async enlist(requests) {
       await Promise.all(

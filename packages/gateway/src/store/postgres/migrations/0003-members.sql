@@ -29,14 +29,17 @@ CREATE TABLE member (
 CREATE SEQUENCE departure;
 CREATE TABLE departed_policy (policy text PRIMARY KEY, number bigint NOT NULL);
 
+-- Policies that were left so many departures ago are forgotten with one that changes the marks anyway.
 CREATE FUNCTION note_departure() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE newest bigint := nextval('departure');
 BEGIN
-  INSERT INTO departed_policy VALUES (OLD.policy, nextval('departure'))
-    ON CONFLICT (policy) DO UPDATE SET number = excluded.number;
+  INSERT INTO departed_policy VALUES (OLD.policy, newest) ON CONFLICT (policy) DO UPDATE SET number = excluded.number;
+  DELETE FROM departed_policy WHERE number <= newest - 1000;
   RETURN NULL;
 END $$;
 
-CREATE TRIGGER note_departure AFTER UPDATE OF state, policy ON member FOR EACH ROW
+-- At the end of the transaction: members that end together would wait for each other's row while each frees what it held.
+CREATE CONSTRAINT TRIGGER note_departure AFTER UPDATE OF state, policy ON member DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
   WHEN (OLD.policy IS NOT NULL AND OLD.state IN (1, 2) AND (NEW.state IN (3, 4) OR NEW.policy <> OLD.policy))
   EXECUTE FUNCTION note_departure();
 

@@ -162,9 +162,10 @@ BEGIN
         AND (x.until IS NULL OR (h.body->>'until')::numeric = x.until);
   END IF;
   IF contents IS NOT NULL THEN
-    INSERT INTO content (id, tenant, bytes, body)
-      SELECT id, tenant, bytes, texts[t]::json
-      FROM json_to_recordset(contents) AS x(c int, id text, tenant text, bytes bigint, t int) WHERE c <> ALL(bad);
+    INSERT INTO content (id, tenant, bytes, body, has_text)
+      SELECT id, tenant, bytes, texts[t]::json, has_text
+      FROM json_to_recordset(contents) AS x(c int, id text, tenant text, bytes bigint, has_text boolean, t int)
+      WHERE c <> ALL(bad);
   END IF;
 END $$;
 

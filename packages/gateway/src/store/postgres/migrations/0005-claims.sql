@@ -1,18 +1,11 @@
 -- Who holds a notification that waits: claims of what is due, rights to send, and what is left to a broker. 0004-commit.sql
 -- explains the settings of the functions.
 
--- Tells if a notification is rendered with one of these templates.
-CREATE FUNCTION lacks(of text, channel text, missing text[]) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
-BEGIN
-  RETURN coalesce((SELECT (n.body->>'template') || '/' || channel = ANY(missing) AND n.body->'content' IS NULL
-    FROM notification n WHERE n.id = of), false);
-END $$;
-
 -- Claims free rows that are due, earliest first. Where one tenant would take more than half of a full page, or tenants
 -- are passed over, each tenant gets the same share, beginning behind the tenant `after`. Rows of the channels `passed` stay
--- free for a process that serves them, and rows that are rendered with the templates `missing` for one that has these: their
--- names are read from the record only where some are missing, for a column would cost every row. `upto` of the first row is the instant up to which nothing else is free; null where
--- the shares decided. It commits asynchronously: a claim that a crash loses is free again.
+-- free for a process that serves them, and rows that are rendered with the templates `missing` for one that has these. `upto`
+-- of the first row is the instant up to which nothing else is free; null where the shares decided. It commits asynchronously: a
+-- claim that a crash loses is free again.
 CREATE FUNCTION claim_due(my bigint, my_epoch int, number bigint, until bigint, max int, without text[], after text, passed text[],
   missing text[])
 RETURNS TABLE (upto bigint, claimed json) LANGUAGE plpgsql
@@ -22,16 +15,26 @@ DECLARE page text[]; share int; most int; all_ boolean; latest bigint;
 BEGIN
   PERFORM check_epoch(my, my_epoch);
   PERFORM set_config('synchronous_commit', 'off', true);
-  IF cardinality(without) = 0 THEN
+  IF cardinality(missing) > 0 THEN
+    -- Names of templates are read from the record, for a column would cost every row, and of the next ones that are due alone,
+    -- for the claim of a page must not take as long as the backlog is: others claim what is behind.
+    SELECT array_agg(p.id ORDER BY p.due_at, p.seq), max(p.due_at) INTO page, latest
+      FROM (SELECT x.* FROM (SELECT id, channel, due_at, seq FROM live WHERE owner IS NULL AND due_at <= until
+          AND channel <> ALL(passed) AND tenant <> ALL(without) ORDER BY due_at, seq LIMIT 10 * max) x
+        WHERE NOT EXISTS (SELECT FROM notification n
+          WHERE n.id = x.id AND (n.body->>'template') || '/' || x.channel = ANY(missing) AND n.body->'content' IS NULL AND NOT EXISTS (SELECT FROM content k WHERE k.id = n.shared AND k.has_text))
+        ORDER BY x.due_at, x.seq LIMIT max) c
+      CROSS JOIN LATERAL (SELECT id, due_at, seq FROM live WHERE id = c.id AND owner IS NULL FOR UPDATE SKIP LOCKED) p;
+    all_ := coalesce(cardinality(page), 0) < max;
+  ELSIF cardinality(without) = 0 THEN
     SELECT array_agg(p.id), max(p.due_at), (SELECT count(*)::int FROM unnest(array_agg(p.tenant)) t GROUP BY t ORDER BY 1 DESC LIMIT 1)
       INTO page, latest, most
       FROM (SELECT id, tenant, due_at FROM live WHERE owner IS NULL AND due_at <= until
-        AND channel <> ALL(passed) AND CASE WHEN cardinality(missing) = 0 THEN true ELSE NOT lacks(id, channel, missing) END
-        ORDER BY due_at, seq LIMIT max
+        AND channel <> ALL(passed) ORDER BY due_at, seq LIMIT max
         FOR UPDATE SKIP LOCKED) p;
     all_ := coalesce(cardinality(page), 0) < max;
   END IF;
-  IF cardinality(without) > 0 OR NOT all_ AND most * 2 > max THEN
+  IF cardinality(missing) = 0 AND (cardinality(without) > 0 OR NOT all_ AND most * 2 > max) THEN
     WITH RECURSIVE t AS (
       (SELECT tenant FROM live WHERE owner IS NULL ORDER BY tenant LIMIT 1)
       UNION ALL
@@ -40,7 +43,6 @@ BEGIN
     ), ready AS MATERIALIZED (
       SELECT tenant FROM t WHERE tenant <> ALL(without)
         AND (SELECT l.due_at FROM live l WHERE l.owner IS NULL AND l.tenant = t.tenant AND l.channel <> ALL(passed)
-          AND CASE WHEN cardinality(missing) = 0 THEN true ELSE NOT lacks(l.id, l.channel, missing) END
           ORDER BY l.due_at LIMIT 1) <= until
         ORDER BY tenant <= after, tenant LIMIT max
     ), shares AS MATERIALIZED (
@@ -48,7 +50,6 @@ BEGIN
     ), found AS MATERIALIZED (
       SELECT l.id, r.tenant, l.due_at, l.seq FROM ready r CROSS JOIN LATERAL (
         SELECT id, due_at, seq FROM live WHERE owner IS NULL AND tenant = r.tenant AND due_at <= until AND channel <> ALL(passed)
-          AND CASE WHEN cardinality(missing) = 0 THEN true ELSE NOT lacks(id, channel, missing) END
           ORDER BY due_at, seq LIMIT (SELECT s.share FROM shares s) FOR UPDATE SKIP LOCKED) l
     )
     SELECT array_agg(f.id), (SELECT s.share FROM shares s),

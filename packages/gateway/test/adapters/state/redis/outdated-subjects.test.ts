@@ -39,8 +39,6 @@ test('a subject rests for four times as long as those who wait took to move up',
   subjects.ends(ada)
   subjects.putOff(ada)
   await pass(19 * second)
-  // The word of another pause says nothing.
-  subjects.ends(ada)
   assert.deepEqual(reported, [])
   await pass(second)
   assert.deepEqual(reported, [ada.key])

@@ -93,6 +93,17 @@ for (const engine of engines)
       assert.deepEqual(await after.fire([request('3')]), [{ fired: false, at: now() + 10_020 }])
     })
 
+    it('counts as sent now what another process has the right to send where another policy was left', async () => {
+      const { openState, record, now } = openLimits(engine)
+      await reserve(openState({ rulesName: () => 'policy' }), '1')
+      record.set(ada.key, {
+        entries: [{ id: '1', at: now(), fired: true, streams: ['all'] }],
+        begun: ['1'],
+      })
+      const after = openState({ rulesName: () => 'policy left' })
+      assert.equal((await after.fire([request('2')]))[0]!.fired, false)
+    })
+
     it('lets those who wait move up once where two processes fill their subject in turn', async (t) => {
       const { openState, prefix, now, until } = openLimits(engine)
       const admin = await openAdmin(engine)
