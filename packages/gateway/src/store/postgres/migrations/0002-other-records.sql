@@ -36,7 +36,7 @@ CREATE TABLE job_work (id text COLLATE "C" PRIMARY KEY, body json NOT NULL);
 -- Content that several notifications share. It is on record as long as a notification or a running job names it.
 CREATE TABLE content (
   id text COLLATE "C" PRIMARY KEY, tenant text COLLATE "C" NOT NULL, bytes bigint NOT NULL, body json NOT NULL,
-  has_text boolean NOT NULL                   -- it needs no template
+  has_text boolean NOT NULL DEFAULT false     -- it needs no template
 );
 CREATE TABLE account (channel text, provider text, account text, body json NOT NULL, PRIMARY KEY (channel, provider, account));
 CREATE TABLE hold (name text PRIMARY KEY, body json NOT NULL);
