@@ -141,6 +141,37 @@ for (const engine of engines)
       await Promise.all([before.close(), after.close()])
     })
 
+    it('lets a subject rest from the end of a turn on', async () => {
+      const { openState, now, until } = openLimits(engine)
+      const turn = Promise.withResolvers<void>()
+      let turns = 0
+      const entries = [{ id: '1', at: now() + 600_000, fired: false, streams: ['all'] }]
+      const [before, after] = ['before', 'after'].map((name) => {
+        const state = openState({
+          rulesName: () => name,
+          recover: () => ({ entries, fingerprints: [], waitlist: [], isOutdated: true }),
+          async onOutdated(subject) {
+            if (name === 'before') turns += 1
+            await state.resume([subject])
+            if (name === 'before') await turn.promise
+          },
+        })
+        return state
+      }) as [LimitState, LimitState]
+      await before.waiting(ada)
+      await until(now() + 5_000)
+      turn.resolve()
+      await sleep(5)
+      for (const state of [after, before]) await state.waiting(ada)
+      await until(now() + 19_000)
+      await sleep(20)
+      assert.equal(turns, 1, 'four times as long as the turn')
+      await until(now() + 1_000)
+      for (let look = 0; look < 200 && turns === 1; look += 1) await sleep(10)
+      assert.equal(turns, 2)
+      await Promise.all([before.close(), after.close()])
+    })
+
     it('lets others fill a subject whose rules change while its record is read', {
       timeout: 20_000,
     }, async () => {
