@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, utimesSync } from 'node:fs'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ import { test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { EngineMissing, ensureInstalled } from '../services/install.ts'
-import { firstWords, freePort } from '../services/port.ts'
+import { firstWords, freePort, reserve } from '../services/port.ts'
 import { readMaildir, startMailServer } from '../services/postfix.ts'
 import { crashPostgres, startPostgres } from '../services/postgres.ts'
 import { isAlive, markOf, type ProcessMark, stopProcess } from '../services/process.ts'
@@ -232,4 +232,14 @@ test('an engine that cannot be installed here names the way out', async () => {
 test('ports lie below those that the system hands out', async () => {
   const port = await freePort([10_000])
   assert.ok(port >= 12_000 && port + 10_000 < 32_768)
+})
+
+test('a port that was handed out is kept for its engine until that had time to start', (t) => {
+  const port = 11_999
+  const file = fileURLToPath(new URL(`../../.services/ports/${port}`, import.meta.url))
+  t.after(() => rmSync(file, { force: true }))
+  assert.deepEqual([reserve(port), reserve(port)], [true, false])
+  const minutesAgo = new Date(Date.now() - 5 * 60_000)
+  utimesSync(file, minutesAgo, minutesAgo)
+  assert.equal(reserve(port), true)
 })

@@ -197,10 +197,15 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     const nextLinks = createLinks(next, secretKeys)
     const applyWebhooks = feedback.prepare(next)
     const accounts = await dispatch.prepare(next)
-    const keys = await server.prepare(next).catch(async (error) => {
+    let keys: Awaited<ReturnType<typeof server.prepare>>
+    try {
+      keys = await server.prepare(next)
+      const { version } = next.policy.compiled
+      if (version !== policy.part.version) await members.announcePolicy(version)
+    } catch (error) {
       await accounts.discard()
       throw error
-    })
+    }
     // Without an await in between: all of it is in force at once.
     texts.replace(nextTexts)
     signedLinks.replace(nextLinks)

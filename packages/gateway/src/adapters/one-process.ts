@@ -16,6 +16,7 @@ export function createOneMember(random: Pick<Random, 'id'>, clock: Pick<Clock, '
     count: () => 1,
     othersServe: () => false,
     policiesLeft: () => '',
+    announcePolicy: async () => {},
     holds: () => isOpen,
     // Nobody else has the record.
     onDeath: () => () => {},

@@ -44,6 +44,12 @@ export interface Members {
    */
   policiesLeft(): string
   /**
+   * Puts on record that the policy of this version comes into force. To be awaited before it does: a process that is killed
+   * at once, or goes back at once, may have sent under it.
+   * @throws SluiceError STORE_UNAVAILABLE where the record is away: the policy is not to be put in force
+   */
+  announcePolicy(version: string): Promise<void>
+  /**
    * True while this process holds the role, for which it applies with the first question. To be asked directly before
    * each piece of the work. For a moment two processes may hold a role, for example while one of them is stopped: the
    * writes of a chore must be such that this does no harm.

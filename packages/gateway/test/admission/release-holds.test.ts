@@ -163,6 +163,7 @@ test('a gateway that hears of the death of another one releases what that one ha
         count: () => 1,
         othersServe: () => false,
         policiesLeft: () => '',
+        announcePolicy: async () => {},
         holds: (role) => role !== 'releases' || hasRole,
         onDeath(listener) {
           const before = tellDeath

@@ -44,8 +44,8 @@ interface Member {
   beat: number
   /** 1 alive, 2 leaving, 3 dead, 4 ended. */
   state: 1 | 2 | 3 | 4
-  /** That of its last beat. */
-  policy?: string
+  /** Versions as of its last beat. */
+  policies: readonly string[]
 }
 
 const writes: ReadonlySet<string> = new Set(['commit', 'beginErasure', 'erase', 'prune'])
@@ -70,17 +70,17 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
   const newest = (): ReadonlyMap<string, number> =>
     new Map(Array.from(servers, ([node, { number }]) => [node, number]))
 
-  function noteDeparture({ policy }: Member): void {
-    if (policy !== undefined) departures.set(policy, (departures.get(policy) ?? 0) + 1)
+  function noteDepartures(left: readonly string[]): void {
+    for (const policy of left) departures.set(policy, (departures.get(policy) ?? 0) + 1)
   }
 
-  function beat(member: string, wanted: readonly Role[], policy: string): BeatAnswer {
+  function beat(member: string, wanted: readonly Role[], policies: readonly string[]): BeatAnswer {
     const own = members.get(member)!
     const living = own.state === 1
     if (living) {
       own.beat += 1
-      if (own.policy !== policy) noteDeparture(own)
-      own.policy = policy
+      noteDepartures(own.policies.filter((policy) => !policies.includes(policy)))
+      own.policies = policies
     }
     for (const role of living ? wanted : []) if (!isAlive(holders.get(role))) holders.set(role, member)
     return {
@@ -94,7 +94,7 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
           state: state as 1 | 2 | 3,
           channels,
         })),
-      policiesLeft: [...departures].filter(([each]) => each !== policy).join(),
+      policiesLeft: [...departures].filter(([policy]) => policy !== policies[0]).join(),
     }
   }
 
@@ -103,7 +103,7 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
     if (member === undefined || member.beat !== seen || member.state > 2) return false
     world.trace({ kind: 'declared dead', member: id })
     member.state = 3
-    noteDeparture(member)
+    noteDepartures(member.policies)
     record.declareDead(id)
     for (const mourner of mourners) mourner(member.process)
     return true
@@ -129,7 +129,7 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
     store.close = async (isSettled = true) => {
       await inner.close(isSettled)
       const own = members.get(member)!
-      if (own.state < 3) noteDeparture(own)
+      if (own.state < 3) noteDepartures(own.policies)
       own.state = isSettled ? 4 : 3
     }
     return store as never as Store
@@ -167,7 +167,7 @@ export function createSimFleetRecord(world: World): SimFleetRecord {
     onRights: (hear) => void rightsHeard.add(hear),
     join(process, channels) {
       const member = `m${process}`
-      members.set(member, { process, channels, beat: 0, state: 1 })
+      members.set(member, { process, channels, beat: 0, state: 1, policies: [] })
       const answering =
         <Args extends readonly unknown[], T>(work: (...args: Args) => T) =>
         async (...args: Args): Promise<T> => {

@@ -71,6 +71,7 @@ async function setUp(parts: Pick<GatewayParts, 'providers' | 'wrapState'> = {}) 
     count: () => 2,
     othersServe: () => true,
     policiesLeft: () => '',
+    announcePolicy: async () => {},
     holds: () => true,
     onDeath(listener) {
       listeners.push(listener)

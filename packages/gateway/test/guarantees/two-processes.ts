@@ -118,6 +118,7 @@ export async function twoProcesses(options: TwoProcessesOptions = {}) {
       othersServe: (channel) =>
         [...served].some(([other, its]) => other !== id && !dead.has(other) && its.includes(channel)),
       policiesLeft: () => '',
+      announcePolicy: async () => {},
       holds(role) {
         const holder = holders.get(role)
         if (holder === undefined || dead.has(holder)) holders.set(role, id)

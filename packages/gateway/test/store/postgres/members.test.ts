@@ -264,6 +264,23 @@ describe('the processes of a fleet on PostgreSQL', { ...needs('postgres'), concu
     assert.equal((await join(url, { policy: () => 'new' })).members.policiesLeft(), members.policiesLeft())
   })
 
+  test('tells of an announced policy that a process left before its next beat, by going back or because it was killed', async (t) => {
+    const join = joining(t)
+    const url = schemaUrl('announced')
+    const proxy = await proxyTo(t, url)
+    const old = { policy: () => 'old' }
+    const { members } = await join(url, old)
+    const [goesBack, isKilled] = [await join(url, old), await join(proxy.url, old)]
+    const first = members.policiesLeft()
+    await goesBack.members.announcePolicy('new')
+    await goesBack.members.announcePolicy('old')
+    await until(() => members.policiesLeft() !== first)
+    const second = members.policiesLeft()
+    await isKilled.members.announcePolicy('new')
+    proxy.freeze()
+    await until(() => members.policiesLeft() !== second)
+  })
+
   test('ends two processes of one policy beside each other', async (t) => {
     const join = joining(t)
     const url = schemaUrl('ends')

@@ -3,6 +3,7 @@
  * beat of another process for long enough, by its own monotonic clock and its own looks, declares that process dead. No
  * clock of the server decides, and no connection that was lost: a process that cannot look judges nobody.
  */
+import { SluiceError } from '../../../errors.ts'
 import type { Channel } from '../../../model.ts'
 import type { Members, Role } from '../../../ports/fleet.ts'
 import type { Clock } from '../../../ports.ts'
@@ -12,8 +13,11 @@ import { type Connection, connect } from '../connection.ts'
 /** A connection to the members on record. */
 export interface MemberRecord {
   readonly isOpen: boolean
-  /** Beats for a member with this policy, gives it the wanted roles that no living member has, and answers the other members. */
-  beat(member: string, wanted: readonly Role[], policy: string): Promise<BeatAnswer>
+  /**
+   * Beats for a member with these policies, of which the first is in force and the others are about to be, gives it the
+   * wanted roles that no living member has, and answers the other members.
+   */
+  beat(member: string, wanted: readonly Role[], policies: readonly string[]): Promise<BeatAnswer>
   /** Declares a member dead that has not beaten since; false where it has. */
   declareDead(member: string, beat: number): Promise<boolean>
   /** Ends the registration of a dead member once nothing is held by it. */
@@ -91,6 +95,8 @@ export async function openMembers(options: MembersOptions): Promise<Members> {
   /** The others that were alive at the last look. */
   let alive: readonly OtherMember[] = []
   let policiesLeft = ''
+  /** The version of the policy that comes into force next, or has. */
+  let announced: string | undefined
   let isOpen = true
   let lookedAt: number | undefined
   let connection: MemberRecord | undefined
@@ -113,12 +119,21 @@ export async function openMembers(options: MembersOptions): Promise<Members> {
       silences.set(id, { beat: Number.NaN, since: Number.POSITIVE_INFINITY, looks: 0, hasBeaten })
   }
 
-  async function look(): Promise<void> {
+  /** Looks behind the look that is under way. */
+  function look(): Promise<void> {
+    const look = looking.then(beatAndJudge)
+    looking = look.catch(() => {})
+    return look
+  }
+
+  async function beatAndJudge(): Promise<void> {
+    if (!isOpen) return
     const record = await connected()
     const sentAt = clock.monotonic()
     if (lookedAt !== undefined && sentAt - lookedAt > pauseBeats * beatMs) forgetBeats()
     lookedAt = sentAt
-    const { living, roles, members, ...answer } = await record.beat(member, [...wanted], policy())
+    const policies = [...new Set([policy(), announced ?? policy()])]
+    const { living, roles, members, ...answer } = await record.beat(member, [...wanted], policies)
     if (!living) return die()
     policiesLeft = answer.policiesLeft
     held = new Set(roles)
@@ -176,7 +191,7 @@ export async function openMembers(options: MembersOptions): Promise<Members> {
   function lookAgain(): void {
     if (!isOpen) return
     timer = setTimeout(() => {
-      looking = look()
+      void look()
         .catch((error: unknown) => onError('look at the other processes', error))
         .finally(lookAgain)
     }, beatMs)
@@ -197,6 +212,17 @@ export async function openMembers(options: MembersOptions): Promise<Members> {
     // One that does not say may serve any.
     othersServe: (channel) => alive.some(({ channels }) => channels?.includes(channel) ?? true),
     policiesLeft: () => policiesLeft,
+    async announcePolicy(version) {
+      announced = version
+      await look().catch((cause: unknown) => {
+        const way = 'Reload again when PostgreSQL answers.'
+        throw new SluiceError(
+          'STORE_UNAVAILABLE',
+          `The other gateways cannot be told of the new policy, so it does not come into force. ${way}`,
+          { cause },
+        )
+      })
+    },
     holds(role) {
       wanted.add(role)
       return isOpen && clock.monotonic() < rolesUntil && held.has(role)
@@ -242,11 +268,11 @@ async function connectMembers(
     get isOpen() {
       return connection.isOpen
     },
-    async beat(member, wanted, policy) {
+    async beat(member, wanted, policies) {
       const named = { name: 'beat' }
       const [row] = await query<{ answer: BeatAnswer }>(
         'SELECT beat($1, $2, $3) AS answer',
-        [member, wanted, policy],
+        [member, wanted, policies],
         named,
       )
       return row!.answer

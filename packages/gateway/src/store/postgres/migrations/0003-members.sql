@@ -20,7 +20,7 @@ CREATE TABLE member (
   ahead_error_ms double precision,
   told       integer NOT NULL DEFAULT 0,
   keyspace   text,                            -- null until it has registered a server
-  policy     text,                            -- the version of its policy as of its last beat
+  policies   text[] NOT NULL DEFAULT '{}',    -- versions as of its last beat: of the policy in force, and of one that comes into force
   templates  text[]                           -- it can render these, as <template>/<channel>; null: it may have any
 ) WITH (fillfactor = 50);
 
@@ -33,14 +33,16 @@ CREATE TABLE departed_policy (policy text PRIMARY KEY, number bigint NOT NULL);
 CREATE FUNCTION note_departure() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE newest bigint := nextval('departure');
 BEGIN
-  INSERT INTO departed_policy VALUES (OLD.policy, newest) ON CONFLICT (policy) DO UPDATE SET number = excluded.number;
+  INSERT INTO departed_policy SELECT DISTINCT left_one, newest FROM unnest(OLD.policies) left_one
+    WHERE NEW.state IN (3, 4) OR left_one <> ALL (NEW.policies)
+    ORDER BY left_one ON CONFLICT (policy) DO UPDATE SET number = excluded.number;
   DELETE FROM departed_policy WHERE number <= newest - 1000;
   RETURN NULL;
 END $$;
 
 -- At the end of the transaction: members that end together would wait for each other's row while each frees what it held.
-CREATE CONSTRAINT TRIGGER note_departure AFTER UPDATE OF state, policy ON member DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
-  WHEN (OLD.policy IS NOT NULL AND OLD.state IN (1, 2) AND (NEW.state IN (3, 4) OR NEW.policy <> OLD.policy))
+CREATE CONSTRAINT TRIGGER note_departure AFTER UPDATE OF state, policies ON member DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+  WHEN (OLD.policies <> '{}' AND OLD.state IN (1, 2) AND (NEW.state IN (3, 4) OR NOT NEW.policies @> OLD.policies))
   EXECUTE FUNCTION note_departure();
 
 -- A chore is its holder's as long as that member is alive.
@@ -49,14 +51,14 @@ CREATE TABLE role (name text PRIMARY KEY, holder bigint NOT NULL);
 -- Beats for a member, gives it the wanted chores that no living member has, and answers the other members as they are,
 -- with the channels that each serves, and a mark that each departure from another policy changes. No clock of the server
 -- decides who lives: a looker counts how often it has seen the same beat.
-CREATE FUNCTION beat(my bigint, wanted text[], my_policy text) RETURNS json LANGUAGE plpgsql SET jit = off AS $$
+CREATE FUNCTION beat(my bigint, wanted text[], my_policies text[]) RETURNS json LANGUAGE plpgsql SET jit = off AS $$
 DECLARE living boolean; free text[];
 BEGIN
   free := ARRAY(SELECT n FROM unnest(wanted) n WHERE NOT EXISTS
     (SELECT FROM role r JOIN member m ON m.id = r.holder WHERE r.name = n AND m.state = 1) ORDER BY n);
-  -- A beat that a crash of the server loses is as good as one that came late.
-  IF cardinality(free) = 0 THEN PERFORM set_config('synchronous_commit', 'off', true); END IF;
-  UPDATE member SET beat = beat + 1, policy = my_policy WHERE id = my AND state = 1;
+  -- A beat that a crash of the server loses is as good as one that came late, unless it tells of a policy before it is in force.
+  IF cardinality(free) = 0 AND cardinality(my_policies) = 1 THEN PERFORM set_config('synchronous_commit', 'off', true); END IF;
+  UPDATE member SET beat = beat + 1, policies = my_policies WHERE id = my AND state = 1;
   living := FOUND;
   IF living AND cardinality(free) > 0 THEN
     INSERT INTO role AS r (name, holder) SELECT n, my FROM unnest(free) n
@@ -69,7 +71,7 @@ BEGIN
       'channels', channels)), '[]')
       FROM member WHERE id <> my AND state <> 4),
     'policiesLeft', (SELECT coalesce(sum(hashtextextended(policy, number))::text, '') FROM departed_policy
-      WHERE policy <> my_policy));
+      WHERE policy <> my_policies[1]));
 END $$;
 
 -- A process that stops keeps what it holds until it closes its store, and does no chore any more.
