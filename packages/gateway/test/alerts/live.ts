@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { crashPostgres, startPostgres } from '../../../../scripts/services/postgres.ts'
 import { type Answer, createSite, type Site } from '../child.ts'
 import { openSandbox, type SandboxProcess } from '../guarantees/sandbox-process.ts'
 import { type Prometheus, startPrometheus } from './prometheus.ts'
@@ -28,6 +29,8 @@ export interface LiveOptions {
   readonly config?: object
   /** True lets `slowCommits` take effect. */
   readonly slowable?: boolean
+  /** True for a store on a PostgreSQL of its own, which `crashPostgres` takes away. */
+  readonly postgres?: boolean
   /** Divides the durations of the rules. */
   readonly divisor: number
 }
@@ -42,6 +45,7 @@ export interface Live {
   fillDisk(bytes: number): number
   /** Makes every durable commit slow from now on. */
   slowCommits(): void
+  crashPostgres(): Promise<void>
 }
 
 const slowCommits = new URL('./slow-commits.ts', import.meta.url).href
@@ -57,6 +61,8 @@ export async function openLive(t: Pick<TestContext, 'after'>, options: LiveOptio
     execFileSync('umount', ['--lazy', disk])
     rmSync(disk, { recursive: true, force: true })
   })
+  const postgres = options.postgres === true ? await startPostgres() : undefined
+  t.after(() => postgres?.stop())
   const slowFile = join(disk, 'slow')
   const sandbox = await openSandbox(t)
   const account = (id: string, more: object = {}) => ({ id, url: `${sandbox.url}/hook/${id}`, ...more })
@@ -76,6 +82,7 @@ export async function openLive(t: Pick<TestContext, 'after'>, options: LiveOptio
         default: { rate: 'unlimited', modules: 'unlimited', reads: 'unlimited', writes: 'unlimited' },
         ...options.tenants,
       },
+      ...(postgres === undefined ? {} : { store: postgres.url }),
       ...options.config,
     },
     ...(options.slowable === true
@@ -114,6 +121,7 @@ export async function openLive(t: Pick<TestContext, 'after'>, options: LiveOptio
     prometheus,
     post,
     slowCommits: () => writeFileSync(slowFile, ''),
+    crashPostgres: () => crashPostgres(postgres!),
     fillDisk(bytes) {
       const descriptor = openSync(join(disk, `filled-${performance.now()}`), 'w')
       let written = 0

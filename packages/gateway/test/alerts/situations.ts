@@ -154,6 +154,12 @@ export const situations: readonly Situation[] = [
     cause: async ({ slowCommits }) => slowCommits(),
   },
   {
+    name: 'PostgreSQL goes away',
+    alert: 'SluiceStoreDown',
+    options: { postgres: true },
+    cause: ({ crashPostgres }) => crashPostgres(),
+  },
+  {
     name: 'Redis does not answer',
     alert: 'SluiceStateDown',
     options: { config: { state: `redis://127.0.0.1:${closedPort}` } },
