@@ -67,7 +67,7 @@ export function createGatewayServer(context: RuntimeContext) {
   let requestLog: RequestLog | undefined
   let tokens: Tokens | undefined
   let live: ReturnType<typeof liveAuthenticate> | undefined
-  const commitLog = createCommitLog(log)
+  const commitLog = createCommitLog(log, context.storeOutage)
   let metricsServer: MetricsServer | undefined
   let differences: ConfigurationDifferences | undefined
   let stopLines = (): void => {}

@@ -9,6 +9,7 @@ import type { Config } from '../config/config.ts'
 import type { PoolOptions } from '../delivery/pools/pool.ts'
 import { createLog, type OperatorLog } from '../log.ts'
 import { createNameRecipient, maskText, type NameRecipient } from '../observability/masking.ts'
+import { createStoreOutage, type StoreOutage } from '../observability/store-outage.ts'
 import { createLivePolicy, type LivePolicy } from '../policy/live-policy.ts'
 import type { Members, Notifier } from '../ports/fleet.ts'
 import type { Registrations } from '../ports/limiter.ts'
@@ -90,8 +91,10 @@ export interface RuntimeContext {
   readonly log: OperatorLog
   /** Names a recipient in a line of the log. */
   readonly nameRecipient: NameRecipient
-  /** Errors that were logged, by the part of the gateway that met them. */
+  /** Errors, by the part of the gateway that met them. */
   readonly errorCounts: ReadonlyMap<string, number>
+  /** Watches a store that is a server; what its absence makes is not told beside it. */
+  readonly storeOutage: StoreOutage
   /** Returns the error report of one part of the gateway. */
   readonly errorsOf: (component: Component) => (what: string, error: unknown) => void
 }
@@ -104,6 +107,7 @@ export function runtimeContextOf(config: Config, parts: GatewayParts, keys: Secr
   const log = createLog(config.log)
   const errorCounts = new Map<string, number>(components.map((component) => [component, 0]))
   const { clock = createSystemClock(), random = createRandom() } = parts
+  const storeOutage = createStoreOutage({ clock, log })
   return {
     config,
     policy: createLivePolicy(config.policy.compiled),
@@ -115,9 +119,11 @@ export function runtimeContextOf(config: Config, parts: GatewayParts, keys: Secr
     log,
     nameRecipient: createNameRecipient(config.log.recipient ?? 'hash', () => keys('log')),
     errorCounts,
+    storeOutage,
     errorsOf: (component) => (what, error) => {
       errorCounts.set(component, errorCounts.get(component)! + 1)
-      log.error({ event: 'gateway.error', component, what: maskText(what), err: error })
+      if (!storeOutage.covers(error))
+        log.error({ event: 'gateway.error', component, what: maskText(what), err: error })
     },
   }
 }

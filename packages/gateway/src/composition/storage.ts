@@ -78,6 +78,8 @@ export async function openStorage(
       : (registrations) => openKeptRedis(stateOfFile(state, file), context, registrations)
   const served = openLimits && (await serveLimits(own, openLimits, context))
   const store = served?.store ?? own
+  if (config.store.postgres !== undefined)
+    context.storeOutage.watch({ shown: config.store.postgres.shown, ping: store.ping })
   const limits: ServedLimits | undefined = fleet?.state ?? served?.limits
   /** A damaged row found before the ledger exists is reported again at the next start. */
   function onDamagedRow({ what, move }: DamagedRow): void {
@@ -154,6 +156,7 @@ export async function openStorage(
       await Promise.all([holds.close(), complaints.close()])
       await stopTimeLine()
       await served?.limits.close()
+      context.storeOutage.stop()
       await store.close(isSettled)
     },
   }

@@ -49,6 +49,9 @@ export const logEvents = {
   'tenant.full': 'a tenant reached a bound of what may wait, or left it',
   'store.slow': 'a durable commit took over a second',
   'store.failed': 'a durable commit failed',
+  'store.unavailable':
+    'the server of the store does not answer: nothing is accepted, and nothing new is sent',
+  'store.available': 'the server of the store answers again',
   'store.disk_low': 'the disk of the store is nearly full, or has room again',
   'gateway.state_slow': 'the server of the limits answers too slowly for the accounts of the pools',
   'store.not_durable': 'a crash of the server of the store loses what was accepted',

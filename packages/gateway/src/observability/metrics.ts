@@ -43,7 +43,7 @@ export interface MetricsOptions extends Partial<NotificationMetricsOptions> {
   readonly orphans?: { count(): number }
   /** Rows of the store that could not be read, each counted once. */
   readonly damagedRows?: () => number
-  /** Errors that were logged, by the part of the gateway that met them. */
+  /** Errors, by the part of the gateway that met them. */
   readonly errorCounts?: () => Iterable<readonly [component: string, count: number]>
   /** True while the server of the store can be read and written. Absent where the store is a file. */
   readonly storeUp?: () => boolean
@@ -350,7 +350,7 @@ function measureStore(
   )
   meter.counter(
     'sluice_errors_total',
-    'Errors that were logged, by the part of the gateway that met them.',
+    'Errors, by the part of the gateway that met them.',
     ['component'],
     (set) => {
       for (const [component, count] of errorCounts?.() ?? []) set([component], count)

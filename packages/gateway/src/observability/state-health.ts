@@ -51,7 +51,11 @@ export function createStateHealth({ clock, log, shown }: StateHealthOptions): St
     inARow = 0
     lastError = undefined
     if (awaySince === undefined) return
-    log.info({ event: 'gateway.state_available', state: shown, awayMs: clock.monotonic() - awaySince })
+    log.info({
+      event: 'gateway.state_available',
+      state: shown,
+      awayMs: Math.round(clock.monotonic() - awaySince),
+    })
     awaySince = undefined
   }
 

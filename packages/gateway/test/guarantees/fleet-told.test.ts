@@ -108,10 +108,11 @@ describe('what gateways tell their operators', needs('postgres', 'redis'), () =>
     assert.equal(tells(), `${hostname()}:${pid}`)
   })
 
-  test('each tells in its metrics that PostgreSQL is away, and that it is back', async (t) => {
+  test('each tells in its metrics and once in its log that PostgreSQL is away, and that it is back', async (t) => {
     const proxy = await startProxy(schemaUrl('up'))
     t.after(() => proxy.close())
-    const { sites } = await startFleet(t, { name: 'up', config: { store: proxy.url } })
+    const config = { store: proxy.url, log: { level: 'info' } }
+    const { sites } = await startFleet(t, { name: 'up', config })
     const tells = async (value: number) => {
       const texts = await Promise.all(sites.map(async (site) => (await site.call('GET', '/metrics')).text))
       return texts.every((text) => text.includes(`\nsluice_store_up ${value}\n`))
@@ -119,8 +120,18 @@ describe('what gateways tell their operators', needs('postgres', 'redis'), () =>
     assert.ok(await tells(1))
     proxy.freeze()
     await until(() => tells(0), 15_000)
+    const hasEvent = async (name: string): Promise<boolean> =>
+      sites.every((site) => site.log().includes(`"event":"${name}"`))
+    await until(() => hasEvent('store.unavailable'), 15_000)
+    await sleep(3_000)
     proxy.thaw()
     await until(() => tells(1), 15_000)
+    await until(() => hasEvent('store.available'), 15_000)
+    for (const site of sites) {
+      const [, ...meanwhile] = site.log().split(/"event":"(?:store\.unavailable|store\.available)"/)
+      assert.equal(meanwhile.length, 2, 'each is told once')
+      assert.doesNotMatch(meanwhile[0]!, /"event":"gateway\.error"/)
+    }
   })
 
   test('reports that wait for their notification are counted at the one gateway that tries them', async (t) => {

@@ -83,7 +83,8 @@ export async function openPostgresFleet(options: PostgresFleetOptions): Promise<
   }
   let members: Members
   try {
-    const told = { policy: options.policy, onDeclaredDead, onOtherDead, onError }
+    const onMembersError = (what: string, error: unknown): void => onError(what, storeFault(error, address))
+    const told = { policy: options.policy, onDeclaredDead, onOtherDead, onError: onMembersError }
     members = await openPostgresMembers({ address, member, clock, beatMs, ...told })
   } catch (error) {
     await close()

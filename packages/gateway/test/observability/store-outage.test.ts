@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { SluiceError } from '../../src/errors.ts'
+import { createStoreOutage } from '../../src/observability/store-outage.ts'
+import { createVirtualClock } from '../../src/simulation/clock.ts'
+
+const error = new SluiceError('STORE_UNAVAILABLE', 'The store does not answer.')
+
+function setUp() {
+  const clock = createVirtualClock(1_000_000)
+  const lines: object[] = []
+  const line = (fields: object): void => void lines.push(fields)
+  const outage = createStoreOutage({ clock, log: { info: line, error: line } })
+  const server = { isAway: false, pings: 0 }
+  const ping = async (): Promise<void> => {
+    server.pings += 1
+    if (server.isAway) throw error
+  }
+  return { clock, lines, outage, server, watch: () => outage.watch({ shown: 'postgres://h', ping }) }
+}
+
+test('an outage of the store is told once, with its end, and covers the errors that come of it', async () => {
+  const { clock, lines, outage, server, watch } = setUp()
+  watch()
+  server.isAway = true
+  assert.equal(outage.covers(error), false, 'the first one is told: it may be a fault of its own')
+  await clock.settle()
+  assert.deepEqual(lines, [{ event: 'store.unavailable', store: 'postgres://h', err: error }])
+  await clock.runUntil(1_010_500)
+  for (let n = 0; n < 50; n += 1) assert.equal(outage.covers(error), true)
+  assert.equal(outage.covers(new Error('another fault')), false)
+  assert.equal(outage.covers(new SluiceError('STATE_UNAVAILABLE', 'Redis does not answer.')), false)
+  assert.equal(server.pings, 11)
+  server.isAway = false
+  await clock.runUntil(1_020_000)
+  assert.deepEqual(lines.slice(1), [{ event: 'store.available', store: 'postgres://h', awayMs: 11_000 }])
+  assert.equal(server.pings, 12)
+  assert.equal(outage.covers(error), false)
+})
+
+test('an error of one statement while the store answers is told by itself, each time', async () => {
+  const { clock, lines, outage, server, watch } = setUp()
+  watch()
+  for (let n = 1; n <= 3; n += 1) {
+    assert.equal(outage.covers(error), false)
+    await clock.settle()
+    assert.equal(server.pings, n)
+  }
+  assert.deepEqual(lines, [])
+})
+
+test('a store that nobody watches, yet or any more, is not asked', async () => {
+  const { clock, lines, outage, server, watch } = setUp()
+  server.isAway = true
+  assert.equal(outage.covers(error), false)
+  watch()
+  outage.covers(error)
+  await clock.settle()
+  outage.stop()
+  const { pings } = server
+  await clock.runUntil(1_060_000)
+  outage.covers(error)
+  assert.deepEqual([server.pings, lines.length], [pings, 1])
+})
