@@ -1,55 +1,15 @@
 /** Processes that know each other by their beats on a real PostgreSQL: who is alive, who has died, who does a chore. */
 import assert from 'node:assert/strict'
-import { after, describe, type TestContext, test } from 'node:test'
+import { after, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { needs } from '../../../../../scripts/services/needs.ts'
-import { createSystemClock } from '../../../src/adapters/clock.ts'
 import { exerciseMembers } from '../../../src/conformance/members.ts'
 import { someNotification } from '../../../src/conformance/store/sample.ts'
 import { channels } from '../../../src/model.ts'
-import type { Clock } from '../../../src/ports.ts'
 import type { PostgresFleet } from '../../../src/store/postgres/fleet/open-fleet.ts'
 import { openPostgresTarget } from '../../../src/store/postgres/record-target.ts'
 import { addressOf, ask, dropSchemas, joinAt, openAt, schemaUrl } from './database.ts'
-import { type LossyProxy, startProxy } from './proxy.ts'
-
-const clock = createSystemClock()
-/** Short beats, and long enough for a busy machine: a process is dead after 0.9 s. */
-const beatMs = 150
-
-async function until(condition: () => boolean | Promise<boolean>, forMs = 10_000): Promise<void> {
-  const end = performance.now() + forMs
-  while (!(await condition())) {
-    assert.ok(performance.now() < end, `${condition} does not come true`)
-    await sleep(10)
-  }
-}
-
-/** Closes a process of the fleet as a gateway does; the store of one that was declared dead refuses its last words. */
-async function leave({ members, store }: PostgresFleet): Promise<void> {
-  await members.close()
-  await store.close().catch(() => {})
-}
-
-type Join = (url: string, more?: Parameters<typeof joinAt>[2], by?: Clock) => Promise<PostgresFleet>
-
-/** Joins processes that leave when the test is over. */
-function joining(t: TestContext): Join {
-  return async (url, more = {}, by = clock) => {
-    const fleet = await joinAt(url, by, { beatMs, ...more })
-    t.after(() => leave(fleet))
-    return fleet
-  }
-}
-
-async function proxyTo(t: TestContext, url: string): Promise<LossyProxy> {
-  const proxy = await startProxy(url)
-  t.after(() => {
-    proxy.thaw()
-    setTimeout(proxy.close, 500)
-  })
-  return proxy
-}
+import { beatMs, clock, joining, leave, proxyTo, until } from './fleet-processes.ts'
 
 describe('a process of a fleet on PostgreSQL', needs('postgres'), () => {
   const joined: PostgresFleet[] = []
@@ -231,68 +191,6 @@ describe('the processes of a fleet on PostgreSQL', { ...needs('postgres'), concu
     await until(() => others()[0] === channels.join())
     await leave(b)
     await until(() => others()[0] === '')
-  })
-
-  test('tells when others have left another policy: by their end, their death, or for a new one', async (t) => {
-    const join = joining(t)
-    const url = schemaUrl('policies')
-    const proxy = await proxyTo(t, url)
-    const { members } = await join(url, { policy: () => 'new' })
-    const marks = new Set([members.policiesLeft()])
-    const untilNewMark = async (): Promise<void> => {
-      await until(() => !marks.has(members.policiesLeft()))
-      marks.add(members.policiesLeft())
-    }
-    const [first, second] = await Promise.all(
-      ['old', 'old'].map((policy) => join(url, { policy: () => policy })),
-    )
-    await leave(first!)
-    await untilNewMark()
-    await leave(second!)
-    await untilNewMark()
-    let changing = 'old'
-    const third = await join(url, { policy: () => changing })
-    changing = 'new'
-    await untilNewMark()
-    await leave(third)
-    await join(proxy.url, { policy: () => 'old' })
-    await sleep(4 * beatMs)
-    assert.ok(marks.has(members.policiesLeft()), 'a start, and an end under the same policy, change nothing')
-    proxy.freeze()
-    await untilNewMark()
-    proxy.thaw()
-    assert.equal((await join(url, { policy: () => 'new' })).members.policiesLeft(), members.policiesLeft())
-  })
-
-  test('tells of an announced policy that a process left before its next beat, by going back or because it was killed', async (t) => {
-    const join = joining(t)
-    const url = schemaUrl('announced')
-    const proxy = await proxyTo(t, url)
-    const old = { policy: () => 'old' }
-    const { members } = await join(url, old)
-    const [goesBack, isKilled] = [await join(url, old), await join(proxy.url, old)]
-    const first = members.policiesLeft()
-    await goesBack.members.announcePolicy('new')
-    await goesBack.members.announcePolicy('old')
-    await until(() => members.policiesLeft() !== first)
-    const second = members.policiesLeft()
-    await isKilled.members.announcePolicy('new')
-    proxy.freeze()
-    await until(() => members.policiesLeft() !== second)
-  })
-
-  test('ends two processes of one policy beside each other', async (t) => {
-    const join = joining(t)
-    const url = schemaUrl('ends')
-    const [first, second] = await Promise.all([join(url), join(url)])
-    const end = ({ members }: PostgresFleet) => `SELECT settle_member(${members.id}, 0)`
-    // The first one frees what it held for longer than a lock is waited for.
-    const long = ask(url, `BEGIN; ${end(first!)}; SELECT pg_sleep(2); COMMIT`)
-    await sleep(200)
-    const begun = performance.now()
-    await ask(url, end(second!))
-    assert.ok(performance.now() - begun < 1_000)
-    await long
   })
 
   test('declares nobody dead while its own connection is lost again and again, and then the one that is silent', async (t) => {
