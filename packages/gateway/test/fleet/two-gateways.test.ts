@@ -4,4 +4,4 @@
  */
 import { exerciseSeeds } from './seeds.ts'
 
-exerciseSeeds(2, 1, 15)
+exerciseSeeds(2, 1, 10)
