@@ -38,16 +38,16 @@ const valuesMax = 500
 const depthMax = 4
 
 /**
- * Lines of the sources, by their addresses. They are read when the watch is loaded, as the gateway is soon after: at the end
+ * Texts of the sources, by their addresses: as lines they would be a tenth of all that a collection goes through. They are read when the watch is loaded, as the gateway is soon after: at the end
  * of a long run a source may have changed, and another map would be blamed.
  */
-const linesByFile = new Map<string, readonly string[]>()
+const textByFile = new Map<string, string>()
 for (const folder of ['../../src/', '../../../limits/src/']) {
   const root = fileURLToPath(new URL(folder, import.meta.url))
   for (const path of readdirSync(root, { encoding: 'utf8', recursive: true })) {
     if (!path.endsWith('.ts')) continue
     const file = join(root, path)
-    linesByFile.set(pathToFileURL(file).href, readFileSync(file, 'utf8').split('\n'))
+    textByFile.set(pathToFileURL(file).href, readFileSync(file, 'utf8'))
   }
 }
 
@@ -157,7 +157,7 @@ function idWithin(value: unknown, isSought: (id: string) => boolean): string | u
 
 /** Names a map by its file and the variable on its line. */
 function nameAt(file: string, line: number): string {
-  const text = linesByFile.get(file)?.[line - 1]
+  const text = textByFile.get(file)?.split('\n')[line - 1]
   const name = nameOf.exec(text ?? '')?.[1] ?? `line ${line}`
   const path = file.replace(/.*\/packages\/(gateway\/src\/)?/, '').replace('limits/src/', '@sluice/limits ')
   return `${path} ${name.replace('#', '')}`
