@@ -3,7 +3,8 @@
  * say to which test an error belongs that nothing caught. That cost 10 to 35 % of the CPU of tests in virtual time
  * (hold-refusals 13 → 8.3 s). Here it follows tests and suites only, which is how it knows what is inside of what; such
  * an error is one of the file. A hook that only passes promises over still is called for each: an await of an async
- * function took 620 ns with one, and takes 180 without. A thread of a store has no tests, and would take 30 ms to load the test runner.
+ * function took 620 ns with one, and takes 180 without. A thread of a store has no tests, and would take 30 ms to load
+ * the test runner.
  */
 import { createRequire } from 'node:module'
 import { isMainThread } from 'node:worker_threads'
