@@ -1,4 +1,5 @@
 /** A gateway as \`sluice serve\` runs it, with the time between two beats of the variable SLUICE_TEST_BEAT_MS, ms. */
+import { flushCompileCache } from 'node:module'
 import process from 'node:process'
 import { loadConfig } from '../../src/config/load.ts'
 import { createGateway } from '../../src/gateway.ts'
@@ -12,3 +13,5 @@ const gateway = await createGateway(config, {
 })
 process.once('SIGTERM', () => void gateway.stop().then(() => process.exit(0)))
 await gateway.start()
+// Tests kill it, and one that is killed leaves the next to compile all again.
+flushCompileCache()

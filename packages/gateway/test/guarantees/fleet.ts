@@ -3,11 +3,9 @@ import { randomBytes } from 'node:crypto'
 import process from 'node:process'
 import type { TestContext } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { type Answer, createSite, type SinkProcess, type Site, startSink } from '../child.ts'
+import { fleetProgram } from '../product.ts'
 import { schemaUrl } from '../store/postgres/database.ts'
-
-const program = fileURLToPath(new URL('./fleet-process.ts', import.meta.url))
 
 export interface FleetOptions {
   readonly name: string
@@ -78,7 +76,7 @@ export async function startFleet(t: Pick<TestContext, 'after'>, options: FleetOp
   const sites = await Promise.all(
     Array.from({ length: count }, (_, n) =>
       createSite(t, {
-        program,
+        program: fleetProgram,
         ...(policy === undefined ? {} : { policy }),
         config: {
           store: schemaUrl(name),
