@@ -49,7 +49,7 @@ export function measureOutgoing(meter: Meter, report: () => OutgoingReport): voi
     'sluice_queue_up',
     '1 while RabbitMQ takes messages of this gateway, 0 since it does not.',
     [],
-    (set) => set([], report().awaySince === undefined ? 1 : 0),
+    (set) => set([], report().isOpen ? 1 : 0),
   )
   meter.gauge(
     'sluice_queue_tenants',

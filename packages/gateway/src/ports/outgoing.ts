@@ -123,6 +123,8 @@ export interface KeepsLeftToBroker {
 
 /** The figures of the broker at this process. */
 export interface OutgoingReport {
+  /** Messages are published and taken; not yet at the start, where the broker is not away either. */
+  readonly isOpen: boolean
   readonly awaySince: number | undefined
   readonly tenants: number
   /** Messages that the broker has confirmed, refused because a queue was full, and not answered. */

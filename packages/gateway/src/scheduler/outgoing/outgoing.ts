@@ -147,6 +147,7 @@ export function createOutgoingQueue(options: OutgoingOptions): OutgoingQueue {
       await taker.stop()
     },
     report: () => ({
+      isOpen: isRunning && queues.isOpen(),
       awaySince: repair.awaySince,
       tenants: repair.tenants,
       ...publisher.counts,

@@ -3,6 +3,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { epoch, someNotification } from '../../../src/conformance/store/sample.ts'
 import type { Notification } from '../../../src/model.ts'
+import { measureOutgoing } from '../../../src/observability/broker-metrics.ts'
+import type { Meter } from '../../../src/observability/meter.ts'
 import {
   type LeftToBroker,
   type OutgoingListener,
@@ -78,4 +80,29 @@ test('forgets the messages that wait when the connection that takes is lost: the
   answer()
   await clock.settle()
   assert.deepEqual(kept, ids.slice(0, 1))
+})
+
+test('counts as up only once the broker is connected, not before its first connection', async () => {
+  let isConnected = false
+  const queue = createOutgoingQueue({
+    embedded: {} as never,
+    queues: { open: () => {}, isOpen: () => isConnected } as Partial<OutgoingQueues> as OutgoingQueues,
+    left: { tenants: async () => [] } as Partial<LeftToBroker> as LeftToBroker,
+    ledger: { live: () => undefined, watch: () => () => false, subscribe: () => () => {} } as never,
+    members: { id: '1', holds: () => false },
+    clock: createVirtualClock(epoch),
+    onError: (what, error) => assert.fail(`${what}: ${error}`),
+  })
+  const shown = (): number | undefined => {
+    let up: number | undefined
+    const gauge: Meter['gauge'] = (name, _help, _labels, read) => {
+      if (name === 'sluice_queue_up') read((_, value) => (up = value))
+    }
+    measureOutgoing({ gauge, counter: () => {} } as Partial<Meter> as Meter, queue.report)
+    return up
+  }
+  queue.start({ keep: () => {}, postpone: () => {}, noteFreed: () => {} })
+  assert.equal(shown(), 0)
+  isConnected = true
+  assert.equal(shown(), 1)
 })
