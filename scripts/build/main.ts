@@ -85,10 +85,13 @@ interface Manifest {
   readonly exports?: unknown
 }
 
-/** Differences between package.json and the packed files: missing and surplus ones. */
-export function packingFaults(folder: string): string[] {
+/**
+ * Differences between package.json and the packed files: missing and surplus ones.
+ * @param pack npm's report, of who has packed the folder already
+ */
+export function packingFaults(folder: string, pack = packed(folder)): string[] {
   const manifest: Manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
-  const files = packed(folder).files.map(({ path }) => path)
+  const files = pack.files.map(({ path }) => path)
   const promised = [...Object.values(manifest.bin ?? {}), ...publishedTargets(manifest.exports)]
   const lacks = promised
     .map((path) => path.replace(/^\.\//, ''))
@@ -117,7 +120,8 @@ function fits(path: string, file: string): boolean {
   return end === undefined ? file === path : file.startsWith(start) && file.endsWith(end)
 }
 
-interface Packed {
+/** The report of npm on a package that it packs. */
+export interface Packed {
   /** The size of the tarball, bytes. */
   readonly size: number
   readonly files: readonly { readonly path: string }[]
