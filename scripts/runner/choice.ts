@@ -12,6 +12,7 @@
 import { engines } from '../services/engines.ts'
 import { closure, codeOf, oncePerFile, reachedFrom } from '../tidy/imports.ts'
 import type { Tree } from '../tidy/tree.ts'
+import type { EnginesByFile } from './releases.ts'
 
 export interface Wish {
   /** Parts of paths; a file that contains one of them is taken. All files, when empty. */
@@ -30,8 +31,8 @@ export interface Choice {
   readonly alone: readonly string[]
   /** Engines that the chosen files look for in the environment. */
   readonly engines: readonly string[]
-  /** The chosen files that need one of these, or start one. */
-  readonly needing: ReadonlySet<string>
+  /** The chosen files that need one of these, or start one, with those that they look for. */
+  readonly needing: EnginesByFile
   /** Files left out because they need an engine. */
   readonly leftOut: readonly string[]
   /** How many long files were left out. */
@@ -69,7 +70,12 @@ export function choose(tree: Tree, { only, unit, long = false }: Wish): Choice {
     exact: files.filter((file) => measuring.test(file)).toReversed(),
     alone: files.filter((file) => lonely.test(file)),
     engines: Object.keys(engines).filter((name) => files.some((file) => asked.get(file)!.engines.has(name))),
-    needing: new Set(files.filter((file) => asked.get(file)!.engines.size + asked.get(file)!.own > 0)),
+    needing: new Map(
+      files
+        .map((file) => [file, asked.get(file)!] as const)
+        .filter(([, { engines, own }]) => engines.size + own > 0)
+        .map(([file, { engines }]) => [file, engines]),
+    ),
     leftOut,
     longLeftOut: long ? 0 : named.length - wished.length,
   }

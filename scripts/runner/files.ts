@@ -45,6 +45,8 @@ export interface FilesOptions {
   readonly print: (line: string) => void
   /** Hears besides what was printed of a group that has failed. */
   readonly failed?: (lines: string) => void
+  /** Hears of each group that has ended. */
+  readonly ended?: (group: Group) => void
   /** Stops the groups that run, and starts no more. */
   readonly signal?: AbortSignal
   /**
@@ -93,6 +95,7 @@ export async function runFiles(options: FilesOptions): Promise<Tally> {
     const report = await runGroup(options, group, queue)
     const tookMs = performance.now() - startedMs
     options.times?.took(group, tookMs)
+    options.ended?.(group)
     printGroup(options, group, tookMs, report)
     add(sum, report.tally)
   }

@@ -17,6 +17,7 @@ import { runFiles } from './files.ts'
 import { type Group, groupsOf } from './groups.ts'
 import { joinGateway } from './joined-gateway.ts'
 import { createMemoryFolder } from './memory-folder.ts'
+import { createReleases, rareFirst } from './releases.ts'
 import { add, createTally, say, seconds, type Tally } from './tally.ts'
 import { startTimes } from './times.ts'
 
@@ -86,8 +87,17 @@ async function main(): Promise<void> {
     if (values.only.length === 0) process.env.SLUICE_TEST_GATEWAY = await joinGateway(root)
     const times = values.times ? startTimes(root) : undefined
     const failed = (lines: string) => void failures.push(lines)
-    const run = { root, strict, print, failed, signal: interrupted.signal, times }
-    const each = (files: readonly string[]) => files.map((file) => [file])
+    const released = createReleases(choice.needing)
+    const ended = (group: Group) => {
+      const names = released(group)
+      if (names.length > 0) void engined.then((all) => stopThose(all, names))
+    }
+    const run = { root, strict, print, failed, ended, signal: interrupted.signal, times }
+    const each = (files: readonly string[]) =>
+      rareFirst(
+        files.map((file) => [file]),
+        choice.needing,
+      )
     const needs = (file: string) => choice.needing.has(file)
     const queue = (groups: readonly Group[]) => ({
       groups,
@@ -106,7 +116,7 @@ async function main(): Promise<void> {
       // Tests that kill or measure have their files where a gateway has them.
       { ...queue(each(choice.crash)), atOnce: 1, atOnceAlone: crashMax },
       { ...queue(each(choice.seeds)), atOnce: 1, atOnceAlone: besideMax, temporary: memory, niceness },
-      { ...queue(beside), atOnce: atOnceMax, temporary: memory, niceness },
+      { ...queue(rareFirst(beside, choice.needing)), atOnce: atOnceMax, temporary: memory, niceness },
     ]
     for (const [name, queues] of [
       ['tests', tests],
@@ -223,6 +233,12 @@ async function startEngines(names: readonly string[]): Promise<Engined> {
     }
   }
   return engined
+}
+
+/** Each is stopped once more at the end, which tells of one that could not be. */
+async function stopThose({ started }: Engined, names: readonly string[]): Promise<void> {
+  const those = started.filter(({ name }) => names.includes(name))
+  await Promise.all(those.map((service) => service.stop().catch(() => {})))
 }
 
 function report({ lines, tally }: Engined): Tally {

@@ -11,6 +11,7 @@ import { after, test } from 'node:test'
 import { type Choice, choose } from '../runner/choice.ts'
 import type { Queue } from '../runner/files.ts'
 import { groupsOf } from '../runner/groups.ts'
+import { createReleases, rareFirst } from '../runner/releases.ts'
 import { say, type Tally } from '../runner/tally.ts'
 import { readTree } from '../tidy/tree.ts'
 
@@ -261,11 +262,11 @@ test('groups that need an engine begin when it is there, and the others before',
         if (line.includes('pure')) { console.log('the engine is there'); arrive() }
       }
       const queues = [{ groups, atOnce: 1, later: { groups: new Set([groups[0]]), when } }]
-      await runFiles({ root: ${JSON.stringify(root)}, queues, strict: false, print })`,
+      await runFiles({ root: ${JSON.stringify(root)}, queues, strict: false, print, ended: ([file]) => console.log('ended', file) })`,
   })
   const { NODE_TEST_CONTEXT: _, ...env } = process.env
   const { stdout } = spawnSync(process.execPath, [join(root, 'driver.mjs')], { env, encoding: 'utf8' })
-  assert.match(stdout, /^✔ pure.*\nthe engine is there\n✔ needs.*\n$/, stdout)
+  assert.match(stdout, /^ended pure.*\n✔ pure.*\nthe engine is there\nended needs.*\n✔ needs.*\n$/, stdout)
 })
 
 test('the last line says what was skipped only when something was', () => {
@@ -313,6 +314,23 @@ test('files are chosen by path, company and engines, the largest first', () => {
   assert.deepEqual(unit.engines, [])
   assert.equal(unit.leftOut.length, 3)
   assert.deepEqual(choose(tree, { only: ['stores'], unit: false }).engines, ['redis'])
+})
+
+test('an engine is let go with the last file that looks for it, and begins early where few do', () => {
+  const engines = new Map(
+    Object.entries({ a: ['redis'], b: ['redis'], c: ['redis'], d: ['redis', 'kafka'], own: [] }).map(
+      ([file, names]) => [file, new Set(names)] as const,
+    ),
+  )
+  assert.deepEqual(rareFirst([['pure', 'a'], ['b', 'd'], ['c'], ['own']], engines), [
+    ['b', 'd'],
+    ['pure', 'a'],
+    ['c'],
+    ['own'],
+  ])
+  const ended = createReleases(engines)
+  const groups = [['b', 'd'], ['pure', 'a'], ['own'], ['c']]
+  assert.deepEqual(groups.map(ended), [['kafka'], [], [], ['redis']])
 })
 
 test('long files are a run of their own, and a usual one takes them where they are named', () => {
