@@ -129,8 +129,26 @@ const mutated = fc
     return JSON.stringify(body)
   })
 
+/** A notification that would be accepted without a harmful text or key, which stands where any may stand. */
+const harmful = fc
+  .tuple(
+    word,
+    fc.constantFrom('\0', '\ud800'),
+    fc.constantFrom('__proto__', 'constructor'),
+    fc.constantFrom('text', 'value', 'key'),
+  )
+  .map(([around, character, key, place]) => {
+    const text = `${around.toWellFormed().replaceAll(/[\r\n]/g, '')}${character}`
+    const data = place === 'key' ? { inner: Object.fromEntries([[key, 1]]) } : { inner: [text] }
+    const { content, ...rest } = message
+    return JSON.stringify(
+      place === 'text' ? { ...message, content: { ...content, text } } : { ...rest, content, data },
+    )
+  })
+
 const bodies: fc.Arbitrary<string | Buffer | undefined> = fc.oneof(
   { weight: 6, arbitrary: mutated },
+  { weight: 1, arbitrary: harmful },
   { weight: 2, arbitrary: fc.json() },
   { weight: 1, arbitrary: fc.string({ unit: 'binary' }) },
   { weight: 1, arbitrary: fc.uint8Array({ maxLength: 60 }).map((bytes) => Buffer.from(bytes)) },
