@@ -1,6 +1,6 @@
 /** The fill of throttle queues in parts: what is known meanwhile, and what becomes of a fill that does not end. */
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
+import { after, describe, it } from 'node:test'
 import { parseWindow } from '@sluice/limits'
 import { needs } from '../../../../../../scripts/services/needs.ts'
 import type { RedisState } from '../../../../src/adapters/state/redis/redis-state.ts'
@@ -51,7 +51,9 @@ function open(engine: (typeof engines)[number]) {
   /** Opens a process that begins to fill and is killed: it asks and hears nothing any more, and its socket is destroyed. */
   function openMortal({ part, how }: Death) {
     const { promise: death, resolve: die } = Promise.withResolvers<void>()
-    const never = new Promise<never>(() => {})
+    const { promise: never, reject: end } = Promise.withResolvers<never>()
+    // Otherwise its question waits for its deadline, 20 s, and the process of the tests with it.
+    after(() => end(new Error('the tests are over')))
     let isDead = false
     let arrive: (() => Promise<unknown>) | undefined
     const socket = stateAt(engine, { prefix, clock, isVirtual: true })
