@@ -4,7 +4,6 @@
  */
 import { misused, readArguments } from '../../../../scripts/runner/arguments.ts'
 import { EngineMissing } from '../../../../scripts/services/install.ts'
-import { runBurst } from './burst.ts'
 
 /** The sandbox keeps 200,000 calls, those that are refused among them. */
 const recordsMax = 150_000
@@ -63,6 +62,8 @@ for (const [signal, code] of [
   })
 
 try {
+  // Loaded here: who asks for the usage waits for no gateway.
+  const { runBurst } = await import('./burst.ts')
   const holds = await runBurst({ ...sizes, after: (cleanup) => void cleanups.push(cleanup) })
   process.exitCode ??= holds ? 0 : 1
 } catch (error) {
