@@ -173,7 +173,8 @@ async function runGroup(
     if (/uncaughtException|unhandledRejection/.test(message)) failures.push(message)
   })
   stream.on('test:pass', (event) => {
-    if (event.details.type === 'suite') return
+    // A suite that is skipped reports none of its tests.
+    if (event.details.type === 'suite' && event.skip === undefined) return
     const engineless = typeof event.skip === 'string' && event.skip.startsWith(missingEngine)
     if (engineless && options.strict) {
       tally.failed++

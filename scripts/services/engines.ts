@@ -2,6 +2,7 @@
 import { startCassandra } from './cassandra.ts'
 import { startFaketime } from './faketime.ts'
 import { startKafka } from './kafka.ts'
+import { startPgbouncer } from './pgbouncer.ts'
 import { startMailServer } from './postfix.ts'
 import { startPostgres } from './postgres.ts'
 import { startPromtool } from './promtool.ts'
@@ -28,6 +29,7 @@ export const engines: Readonly<Record<string, Engine>> = {
   rabbitmq: { env: ['SLUICE_TEST_RABBITMQ'], start: startRabbitmq },
   kafka: { env: ['SLUICE_TEST_KAFKA'], start: startKafka },
   faketime: { env: ['SLUICE_TEST_FAKETIME'], start: startFaketime },
+  pgbouncer: { env: ['SLUICE_TEST_PGBOUNCER'], start: startPgbouncer },
   promtool: { env: ['SLUICE_TEST_PROMTOOL'], start: startPromtool },
   postfix: { env: ['SLUICE_TEST_SMTP', 'SLUICE_TEST_MAILDIR'], start: startMailServer },
 }

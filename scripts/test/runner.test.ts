@@ -222,6 +222,10 @@ test('a test without its engine is skipped, and has failed where nothing may be 
   const files = { 'f.test.mjs': `${start}test('real', { skip: 'needs an engine: redis' }, () => {})` }
   assert.deepEqual(run(files).tally, { passed: 0, failed: 0, skipped: 1 })
   assert.deepEqual(run(files, { strict: true }).tally, { passed: 0, failed: 1, skipped: 0 })
+  const suite = `describe('all', { skip: 'needs an engine: redis' }, () => { test('a', () => {}); test('b', () => {}) })`
+  const suites = { 's.test.mjs': `${start}${suite}` }
+  assert.deepEqual(run(suites).tally, { passed: 0, failed: 0, skipped: 1 })
+  assert.deepEqual(run(suites, { strict: true }).tally, { passed: 0, failed: 1, skipped: 0 })
 })
 
 test('the times of a run name each file with the CPU of its process and of its children', () => {

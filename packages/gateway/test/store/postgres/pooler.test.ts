@@ -6,7 +6,6 @@ import { createConnection } from 'node:net'
 import { join } from 'node:path'
 import { after, describe, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { findCommand } from '../../../../../scripts/services/install.ts'
 import { needs } from '../../../../../scripts/services/needs.ts'
 import { freePort } from '../../../../../scripts/services/port.ts'
 import { createSystemClock } from '../../../src/adapters/clock.ts'
@@ -17,11 +16,7 @@ import { temporaryFolder } from '../../config/folder.ts'
 import { addressOf, dropSchemas, schemaUrl } from './database.ts'
 import { sluice } from './sluice.ts'
 
-const pgbouncer = findCommand('pgbouncer')
-const options = needs('postgres')
-const skip = pgbouncer === undefined ? 'pgbouncer is not installed (Debian: pgbouncer)' : options.skip
-
-describe('a pooling proxy before PostgreSQL', { ...options, ...(skip === undefined ? {} : { skip }) }, () => {
+describe('a pooling proxy before PostgreSQL', needs('postgres', 'pgbouncer'), () => {
   after(dropSchemas)
   for (const [mode, status] of [
     ['transaction', 2],
@@ -79,6 +74,7 @@ async function startPooler(t: TestContext, mode: string): Promise<number> {
       .replace('auth_type = any', `auth_type = trust\nauth_file = ${folder}/users`)
       .replace(`host=${server.hostname}`, `host=${server.hostname} user=postgres`),
   )
+  const pgbouncer = process.env.SLUICE_TEST_PGBOUNCER!
   const isRoot = process.getuid?.() === 0
   if (isRoot) {
     // It refuses to run as root.
@@ -87,8 +83,8 @@ async function startPooler(t: TestContext, mode: string): Promise<number> {
     chownSync(folder, uid, uid)
   }
   const child = isRoot
-    ? spawn(pgbouncer!, ['-u', 'postgres', file], { stdio: 'ignore' })
-    : spawn(pgbouncer!, [file], { stdio: 'ignore' })
+    ? spawn(pgbouncer, ['-u', 'postgres', file], { stdio: 'ignore' })
+    : spawn(pgbouncer, [file], { stdio: 'ignore' })
   t.after(() => child.kill('SIGKILL'))
   for (let tries = 0; tries < 1_000 && !(await answers(port)); tries += 1) await sleep(50)
   return port
