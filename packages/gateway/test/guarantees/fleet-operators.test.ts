@@ -4,6 +4,8 @@ import process from 'node:process'
 import { after, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { needs } from '../../../../scripts/services/needs.ts'
+import type { Site } from '../child.ts'
+import { openEvents } from '../http/sse-reader.ts'
 import { dropSchemas } from '../store/postgres/database.ts'
 import { startFleet } from './fleet.ts'
 
@@ -34,6 +36,11 @@ interface Pools {
     readonly waiting: number
     readonly accounts: readonly { readonly inFlight: number }[]
   }[]
+}
+
+interface PoolRows {
+  readonly pools: readonly { readonly channel: string; readonly waiting?: number }[]
+  readonly accounts: readonly { readonly channel: string; readonly inFlight?: number }[]
 }
 
 interface Overview {
@@ -128,6 +135,7 @@ test(
         assert.equal((await site.call('POST', '/api/v1/notifications', body)).status, 202)
       }
     for (const site of sites) {
+      assert.deepEqual(await streamed(site), [6, 2])
       // The account takes two calls at once, of all gateways together.
       let found: readonly number[] = []
       for (const end = performance.now() + 10_000; performance.now() < end; await sleep(100)) {
@@ -139,3 +147,17 @@ test(
     }
   },
 )
+
+/** Reads the stream of pools until it has told of what waits and is under way, at most for ten events. */
+async function streamed(site: Site): Promise<readonly (number | undefined)[]> {
+  const stream = await openEvents<PoolRows>(`${site.url}/api/v1/pools/stream`, 'accounts')
+  let [waiting, inFlight]: (number | undefined)[] = []
+  for (let count = 1; count <= 10; count += 1) {
+    const { pools, accounts } = (await stream.events(count)).at(-1)!.data
+    waiting = pools.find(({ channel }) => channel === 'webhook')?.waiting ?? waiting
+    inFlight = accounts.find(({ channel }) => channel === 'webhook')?.inFlight ?? inFlight
+    if (waiting === 6 && inFlight === 2) break
+  }
+  stream.close()
+  return [waiting, inFlight]
+}
