@@ -7,6 +7,7 @@ import { createLimits, type Limits, LimitsError, redisStore } from '@sluice/limi
 import { RulesReplaced } from '../../../errors.ts'
 import type { RecoveredSubject } from '../../../ports/recovered-subject.ts'
 import type { Clock, Subject } from '../../../ports.ts'
+import { type ClaimRenewal, keepClaim } from './claim-renewal.ts'
 import { isOverBy } from './is-over-by.ts'
 import type { OutdatedSubjects } from './outdated-subjects.ts'
 import { type Reply, unavailable } from './redis-answers.ts'
@@ -86,11 +87,8 @@ interface LimitQuestion extends LimitCall {
 
 /** A question waits so much longer at most while its subject is filled, be it again and again, ms. */
 const fillsMs = 2_000
-/**
- * A claim to fill a subject lapses 2 s after it was renewed last (limit-subject.lua); it is renewed so often, ms, and so many
- * times: where this process reads nothing, another one fills the subject.
- */
-const [renewMs, renewalsMax] = [800, 10]
+/** A claim to fill a subject lapses 2 s after it was renewed last (limit-subject.lua). */
+const renewal: ClaimRenewal = { everyMs: 800, timesMax: 10 }
 /** Pauses before the next question, while another process fills a subject or newcomers are held up, ms. */
 const pausesMs = [5, 10, 20, 40] as const
 /**
@@ -237,13 +235,7 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
    * nothing was sent yet.
    */
   function fill({ subject, operation }: LimitCall, token: string): Promise<string | undefined> {
-    // A record that is busy takes longer to read than a claim lasts.
-    let renewals = 0
-    const renewing = setInterval(() => {
-      renewals += 1
-      if (renewals <= renewalsMax) tellClaim('keep', subject, token)
-    }, renewMs)
-    renewing.unref()
+    const endRenewal = keepClaim(() => tellClaim('keep', subject, token), renewal)
     const work = factsOf(subject, token)
       .then(async ({ facts, rules }) => {
         if (operation === 'reserve' && isNothing(facts)) return rules
@@ -251,7 +243,7 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
         return undefined
       })
       .finally(() => {
-        clearInterval(renewing)
+        endRenewal()
         if (filling.get(subject.key) === work) filling.delete(subject.key)
       })
     work.catch((error: unknown) => onError('fill the limits of a subject', error))

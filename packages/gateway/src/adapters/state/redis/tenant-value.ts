@@ -9,6 +9,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../../ports.ts'
+import { type ClaimRenewal, keepClaim } from './claim-renewal.ts'
 import { isOverBy } from './is-over-by.ts'
 import { type Reply, unavailable } from './redis-answers.ts'
 import type { RedisState } from './redis-state.ts'
@@ -45,11 +46,8 @@ export interface TenantValue {
 const pausesMs = [5, 10, 20] as const
 /** A part of a fill may take longer than a question: it goes on when nobody waits for it. */
 const fillDeadlineMs = 2_000
-/**
- * A claim lapses 2 s after it was renewed last (room-operations.lua, throttle-queue.lua); it is renewed so often, ms, and so
- * many times: where this process reads nothing, another one fills the value.
- */
-const [renewMs, renewalsMax] = [500, 60]
+/** A claim lapses 2 s after it was renewed last (room-operations.lua, throttle-queue.lua). */
+const renewal: ClaimRenewal = { everyMs: 500, timesMax: 60 }
 
 export function createTenantValue(options: TenantValueOptions): TenantValue {
   const { redis, clock, script, name, read, onError } = options
@@ -64,14 +62,9 @@ export function createTenantValue(options: TenantValueOptions): TenantValue {
 
   /** Fills the value once, under a claim. A fill is never repeated: its record is read for the generation that it took. */
   function fill(tenant: string, claim: string): Promise<void> {
-    let renewals = 0
-    const renewing = setInterval(() => {
-      renewals += 1
-      if (renewals > renewalsMax) return
-      // One that comes late, or after the fill, changes nothing.
+    const endRenewal = keepClaim(() => {
       redis.ask(script, keyOf(tenant), ['keep', '{}', claim]).catch(() => undefined)
-    }, renewMs)
-    renewing.unref()
+    }, renewal)
     const under = (async () => {
       for (const part of await read(tenant)) {
         const reply = await redis.ask(script, keyOf(tenant), ['fill', part, claim], fillDeadlineMs)
@@ -79,7 +72,7 @@ export function createTenantValue(options: TenantValueOptions): TenantValue {
         if (String(reply) === 'late') return
       }
     })().finally(() => {
-      clearInterval(renewing)
+      endRenewal()
       if (filling.get(tenant) === under) filling.delete(tenant)
     })
     under.catch((error: unknown) => onError?.(error))
