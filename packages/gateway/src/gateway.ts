@@ -185,7 +185,16 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     await intakes.start()
   }
 
-  async function reload(next: Config): Promise<void> {
+  let reloading: Promise<unknown> = Promise.resolve()
+
+  /** One after the other: each compares with what is in force. */
+  function reload(next: Config): Promise<void> {
+    const reloaded = reloading.then(() => putInForce(next))
+    reloading = reloaded.catch(() => {})
+    return reloaded
+  }
+
+  async function putInForce(next: Config): Promise<void> {
     const kept = restartFields(inForce, next)
     if (kept.length > 0)
       throw new SluiceError(

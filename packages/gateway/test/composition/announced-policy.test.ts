@@ -39,6 +39,19 @@ test('a reload announces its policy before it is in force, and one that changes 
   await harness.stop()
 })
 
+test('reloads at the same time come into force one after the other, each announced before', async () => {
+  const seen: { readonly announced: string; readonly inForce: string }[] = []
+  const announcePolicy = async (announced: string): Promise<void> => {
+    seen.push({ announced, inForce: await versionInForce(harness) })
+  }
+  const harness = await createHarness({ policy: before, parts: { members: { ...alone, announcePolicy } } })
+  await harness.done(Promise.all([harness.reload(after), harness.reload(before)]))
+  const [first, second] = seen
+  assert.deepEqual(second, { announced: first!.inForce, inForce: first!.announced })
+  assert.equal(await versionInForce(harness), first!.inForce)
+  await harness.stop()
+})
+
 test('a reload whose policy cannot be announced is refused, and may come again', async () => {
   let isAway = true
   const announcePolicy = async (): Promise<void> => {
