@@ -90,7 +90,7 @@ async function main(): Promise<void> {
     const released = createReleases(choice.needing)
     const ended = (group: Group) => {
       const names = released(group)
-      if (names.length > 0) void engined.then((all) => stopThose(all, names))
+      if (names.length > 0) engined.then((all) => stopThose(all, names)).catch(() => {})
     }
     const run = { root, strict, print, failed, ended, signal: interrupted.signal, times }
     const each = (files: readonly string[]) =>

@@ -18,8 +18,9 @@ const reservations = fileURLToPath(new URL('../../.services/ports', import.meta.
 export async function freePort(distances: readonly number[] = []): Promise<number> {
   for (let attempt = 0; attempt < 100; attempt++) {
     const port = randomInt(lowest, highest)
-    const all = await Promise.all([0, ...distances].map((distance) => isFree(port + distance)))
-    if (all.every(Boolean) && reserve(port)) return port
+    const ports = [port, ...distances.map((distance) => port + distance)]
+    // A port that is reserved in vain is free again later.
+    if (ports.every(reserve) && (await Promise.all(ports.map(isFree))).every(Boolean)) return port
   }
   throw new Error(`no free port found on 127.0.0.1 between ${lowest} and ${highest}`)
 }

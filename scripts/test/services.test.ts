@@ -237,7 +237,9 @@ test('ports lie below those that the system hands out', async () => {
 test('a port that was handed out is kept for its engine until that had time to start', (t) => {
   const port = 11_999
   const file = fileURLToPath(new URL(`../../.services/ports/${port}`, import.meta.url))
-  t.after(() => rmSync(file, { force: true }))
+  const forget = (): void => rmSync(file, { force: true })
+  forget()
+  t.after(forget)
   assert.deepEqual([reserve(port), reserve(port)], [true, false])
   const minutesAgo = new Date(Date.now() - 5 * 60_000)
   utimesSync(file, minutesAgo, minutesAgo)

@@ -110,6 +110,13 @@ export function concernsAll(error: unknown): boolean {
   return (code === 'STORE_UNAVAILABLE' || code === 'STATE_UNAVAILABLE') && row === undefined
 }
 
+/** The server of the store does not answer, or takes nothing. */
+export class StoreAwayError extends SluiceError {
+  constructor(detail: string, options: SluiceErrorOptions = {}) {
+    super('STORE_UNAVAILABLE', detail, { retryAfterMs: 1_000, ...options })
+  }
+}
+
 /** True where the server of the limits does not answer. */
 export const isStateAway = (error: unknown): boolean =>
   error instanceof SluiceError && error.code === 'STATE_UNAVAILABLE'

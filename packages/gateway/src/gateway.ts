@@ -186,10 +186,14 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   }
 
   let reloading: Promise<unknown> = Promise.resolve()
+  let isStopping = false
 
   /** One after the other: each compares with what is in force. */
   function reload(next: Config): Promise<void> {
-    const reloaded = reloading.then(() => putInForce(next))
+    const reloaded = reloading.then(() => {
+      if (isStopping) throw new SluiceError('INVALID_CONFIG', 'The gateway stops.')
+      return putInForce(next)
+    })
     reloading = reloaded.catch(() => {})
     return reloaded
   }
@@ -206,13 +210,13 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     const nextLinks = createLinks(next, secretKeys)
     const applyWebhooks = feedback.prepare(next)
     const accounts = await dispatch.prepare(next)
-    let keys: Awaited<ReturnType<typeof server.prepare>>
+    let keys: Awaited<ReturnType<typeof server.prepare>> | undefined
     try {
       keys = await server.prepare(next)
       const { version } = next.policy.compiled
       if (version !== policy.part.version) await members.announcePolicy(version)
     } catch (error) {
-      await accounts.discard()
+      await Promise.all([accounts.discard(), keys?.discard()])
       throw error
     }
     // Without an await in between: all of it is in force at once.
@@ -291,6 +295,8 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     async stop() {
       const begunAt = clock.now()
       if (isServing) log.info({ event: 'gateway.draining', ...inFlight() })
+      isStopping = true
+      await reloading
       await server.close()
       stopRecheck()
       await intakes.stop()

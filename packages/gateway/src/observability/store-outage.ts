@@ -2,7 +2,7 @@
  * Tells in the log once that the server of the store is away, and once that it is back. Every part of the gateway fails with
  * it, again and again: those errors are counted, and not told beside it.
  */
-import { SluiceError } from '../errors.ts'
+import { StoreAwayError } from '../errors.ts'
 import type { Clock } from '../ports.ts'
 import type { Log } from './log-events.ts'
 
@@ -21,10 +21,16 @@ export interface StoreOutage {
 
 /** Pause between two looks if the store is back, ms. */
 const probeMs = 1_000
+/**
+ * The store is back when it has answered for so long without an error, ms: one whose disk is full refuses acceptances only,
+ * and answers a look some seconds behind one.
+ */
+const calmMs = 10_000
 
 export function createStoreOutage({ clock, log }: StoreOutageOptions): StoreOutage {
   let watched: Parameters<StoreOutage['watch']>[0] | undefined
   let awaySince: number | undefined
+  let calmSince: number | undefined
   let isProbing = false
   let disarm = (): void => {}
 
@@ -32,18 +38,27 @@ export function createStoreOutage({ clock, log }: StoreOutageOptions): StoreOuta
   async function probe(): Promise<void> {
     if (watched === undefined) return
     const { shown, ping } = watched
-    try {
-      await ping()
-    } catch (err) {
+    const err: unknown = await ping().then(
+      () => undefined,
+      (error: unknown) => error,
+    )
+    if (watched === undefined) return
+    const now = clock.monotonic()
+    if (err !== undefined) {
       if (awaySince === undefined) log.error({ event: 'store.unavailable', store: shown, err })
-      awaySince ??= clock.monotonic()
-      disarm = clock.at(clock.now() + probeMs, () => void probe())
-      return
+      awaySince ??= now
+      calmSince = undefined
+    } else {
+      calmSince ??= now
+      if (awaySince === undefined || now - calmSince >= calmMs) {
+        if (awaySince !== undefined)
+          log.info({ event: 'store.available', store: shown, awayMs: Math.round(calmSince - awaySince) })
+        awaySince = undefined
+        isProbing = false
+        return
+      }
     }
-    if (awaySince !== undefined)
-      log.info({ event: 'store.available', store: shown, awayMs: Math.round(clock.monotonic() - awaySince) })
-    awaySince = undefined
-    isProbing = false
+    disarm = clock.at(clock.now() + probeMs, () => void probe())
   }
 
   return {
@@ -51,7 +66,8 @@ export function createStoreOutage({ clock, log }: StoreOutageOptions): StoreOuta
       watched = store
     },
     covers(error) {
-      if (!(error instanceof SluiceError) || error.code !== 'STORE_UNAVAILABLE') return false
+      if (!(error instanceof StoreAwayError)) return false
+      calmSince = undefined
       if (watched !== undefined && !isProbing) {
         isProbing = true
         void probe()
@@ -60,6 +76,7 @@ export function createStoreOutage({ clock, log }: StoreOutageOptions): StoreOuta
     },
     stop() {
       watched = undefined
+      awaySince = undefined
       disarm()
     },
   }

@@ -52,6 +52,22 @@ test('reloads at the same time come into force one after the other, each announc
   await harness.stop()
 })
 
+test('a stop waits for the reload that is under way, and refuses the next one', async () => {
+  const released = Promise.withResolvers<void>()
+  const announcePolicy = (): Promise<void> => released.promise
+  const harness = await createHarness({ policy: before, parts: { members: { ...alone, announcePolicy } } })
+  const ended: string[] = []
+  const reloaded = harness.reload(after).then(() => ended.push('reload'))
+  await harness.clock.settle()
+  const stopped = harness.stop().then(() => ended.push('stop'))
+  const refused = assert.rejects(harness.reload(before), /stops/)
+  await harness.clock.settle()
+  assert.deepEqual(ended, [])
+  released.resolve()
+  await Promise.all([reloaded, stopped, refused])
+  assert.deepEqual(ended, ['reload', 'stop'])
+})
+
 test('a reload whose policy cannot be announced is refused, and may come again', async () => {
   let isAway = true
   const announcePolicy = async (): Promise<void> => {

@@ -126,7 +126,7 @@ describe('what gateways tell their operators', needs('postgres', 'redis'), () =>
     await sleep(3_000)
     proxy.thaw()
     await until(() => tells(1), 15_000)
-    await until(() => hasEvent('store.available'), 15_000)
+    await until(() => hasEvent('store.available'), 40_000)
     for (const site of sites) {
       const [, ...meanwhile] = site.log().split(/"event":"(?:store\.unavailable|store\.available)"/)
       assert.equal(meanwhile.length, 2, 'each is told once')

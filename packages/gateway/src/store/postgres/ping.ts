@@ -1,5 +1,5 @@
 /** Tells if the store can be written now, for `/readyz`, which answers whatever stands in the way of the writer. */
-import { SluiceError } from '../../errors.ts'
+import { SluiceError, StoreAwayError } from '../../errors.ts'
 import type { Change, Clock } from '../../ports.ts'
 import type { PostgresAddress } from './address.ts'
 import { isRefusedByServer } from './postgres-errors.ts'
@@ -58,10 +58,8 @@ export function createPing({
   /** One at a time: a writer that stands still is not asked again and again. */
   let pinging: Promise<unknown> | undefined
   const late = (): SluiceError =>
-    new SluiceError(
-      'STORE_UNAVAILABLE',
+    new StoreAwayError(
       `The store ${address.shown} has written nothing for ${deadlineMs / 1_000} s: the lock of another transaction is in the way, or a standby to which it commits does not answer.`,
-      { retryAfterMs: 1_000 },
     )
   return () =>
     new Promise((resolve, reject) => {

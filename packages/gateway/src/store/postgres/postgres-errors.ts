@@ -4,11 +4,8 @@
  * means that the connection is gone, and what became of the statement is not known.
  */
 import pg from 'pg'
-import { SluiceError } from '../../errors.ts'
+import { SluiceError, StoreAwayError } from '../../errors.ts'
 import type { PostgresAddress } from './address.ts'
-
-/** The time after which a client may retry, ms. */
-const retryAfterMs = 1_000
 
 /** Raised by the functions of the schema where this connection or this member may not write any more. */
 const fencedCode = 'SL001'
@@ -69,8 +66,7 @@ const serverFaults = new Map([
 export function storeFault(error: unknown, { shown }: Pick<PostgresAddress, 'shown'>): Error {
   if (error instanceof SluiceError) return error
   if (isRefusedValue(error) && !isInTheWay(error)) return error as Error
-  return new SluiceError('STORE_UNAVAILABLE', `The store ${shown} does not answer: ${reasonOf(error)}.`, {
-    retryAfterMs,
+  return new StoreAwayError(`The store ${shown} does not answer: ${reasonOf(error)}.`, {
     cause: error,
     ...(isUncertain(error) ? { isUncertain: true } : {}),
   })
@@ -91,12 +87,11 @@ function reasonOf(error: unknown): string {
  */
 export function unreachable(address: Pick<PostgresAddress, 'shown'>, cause: unknown): Error {
   if (isFenced(cause)) return storeFault(cause, address)
-  const detail = `The store ${address.shown} cannot be reached.`
-  return new SluiceError('STORE_UNAVAILABLE', detail, { retryAfterMs, cause })
+  return new StoreAwayError(`The store ${address.shown} cannot be reached.`, { cause })
 }
 
 export const closed = ({ shown }: Pick<PostgresAddress, 'shown'>): SluiceError =>
-  new SluiceError('STORE_UNAVAILABLE', `The store ${shown} is closed.`, { retryAfterMs })
+  new StoreAwayError(`The store ${shown} is closed.`)
 
 /** The two ways out of a missing right: the owner grants rights to run, or the user owns the schema. */
 const rightsOf = ({ user, schema }: PostgresAddress): string =>

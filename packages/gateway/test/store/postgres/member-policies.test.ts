@@ -1,11 +1,73 @@
-/** Processes of a fleet on a real PostgreSQL hear which policies the others have left. */
+/** A process of a fleet announces its next policy, and hears which ones the others have left. */
 import assert from 'node:assert/strict'
-import { after, describe, test } from 'node:test'
+import { after, describe, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { needs } from '../../../../../scripts/services/needs.ts'
+import { type BeatAnswer, type MemberRecord, openMembers } from '../../../src/store/postgres/fleet/members.ts'
 import type { PostgresFleet } from '../../../src/store/postgres/fleet/open-fleet.ts'
 import { ask, dropSchemas, schemaUrl } from './database.ts'
-import { beatMs, joining, leave, proxyTo, until } from './fleet-processes.ts'
+import { beatMs, clock, joining, leave, proxyTo, until } from './fleet-processes.ts'
+
+/** A process with the policy `v1`, whose record answers as it is told to. */
+async function open(t: TestContext) {
+  const beats: (readonly string[])[] = []
+  const record = {
+    isLiving: true,
+    others: [] as BeatAnswer['members'],
+    fault: undefined as Error | undefined,
+  }
+  const connection: MemberRecord = {
+    isOpen: true,
+    async beat(_member, _wanted, policies) {
+      beats.push(policies)
+      if (record.fault !== undefined) throw record.fault
+      return { living: record.isLiving, roles: [], members: record.others, policiesLeft: '' }
+    },
+    declareDead: async () => true,
+    async settle() {
+      throw new Error('canceling statement due to lock timeout')
+    },
+    leave: async () => {},
+    close: async () => {},
+  }
+  const members = await openMembers({
+    connect: async () => connection,
+    ...{ member: '1', policy: () => 'v1', clock, beatMs: 20 },
+    onDeclaredDead: () => {},
+    onError: () => {},
+  })
+  t.after(() => members.close())
+  return { members, beats, record }
+}
+
+describe('the announcement of a policy', () => {
+  test('is on record although another process cannot be judged', async (t) => {
+    const { members, beats, record } = await open(t)
+    record.others = [{ id: '2', beat: 1, state: 3, channels: null }]
+    await members.announcePolicy('v2')
+    assert.deepEqual(beats.at(-1), ['v1', 'v2'])
+  })
+
+  test('is refused at a process that was declared dead, or has ended', async (t) => {
+    const { members, record } = await open(t)
+    record.isLiving = false
+    await assert.rejects(members.announcePolicy('v2'), { code: 'STORE_UNAVAILABLE' })
+    await assert.rejects(members.announcePolicy('v2'), { code: 'STORE_UNAVAILABLE' })
+    const { members: closed } = await open(t)
+    await closed.close()
+    await assert.rejects(closed.announcePolicy('v2'), { code: 'STORE_UNAVAILABLE' })
+  })
+
+  test('is taken back where it was refused', async (t) => {
+    const { members, beats, record } = await open(t)
+    record.fault = new Error('the connection was lost')
+    await assert.rejects(members.announcePolicy('v2'), { code: 'STORE_UNAVAILABLE', message: /Reload again/ })
+    record.fault = undefined
+    const told = beats.length
+    await until(() => beats.length > told)
+    assert.deepEqual(beats.at(-1), ['v1'])
+  })
+})
 
 describe('policies that others have left', { ...needs('postgres'), concurrency: 3 }, () => {
   after(dropSchemas)

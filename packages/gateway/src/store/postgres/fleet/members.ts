@@ -3,7 +3,7 @@
  * beat of another process for long enough, by its own monotonic clock and its own looks, declares that process dead. No
  * clock of the server decides, and no connection that was lost: a process that cannot look judges nobody.
  */
-import { SluiceError } from '../../../errors.ts'
+import { StoreAwayError } from '../../../errors.ts'
 import type { Channel } from '../../../model.ts'
 import type { Members, Role } from '../../../ports/fleet.ts'
 import type { Clock } from '../../../ports.ts'
@@ -101,7 +101,7 @@ export async function openMembers(options: MembersOptions): Promise<Members> {
   let lookedAt: number | undefined
   let connection: MemberRecord | undefined
   let timer: NodeJS.Timeout | undefined
-  let looking: Promise<void> = Promise.resolve()
+  let looking: Promise<unknown> = Promise.resolve()
 
   async function connected(): Promise<MemberRecord> {
     if (connection?.isOpen === true) return connection
@@ -119,27 +119,39 @@ export async function openMembers(options: MembersOptions): Promise<Members> {
       silences.set(id, { beat: Number.NaN, since: Number.POSITIVE_INFINITY, looks: 0, hasBeaten })
   }
 
-  /** Looks behind the look that is under way. */
-  function look(): Promise<void> {
-    const look = looking.then(beatAndJudge)
-    looking = look.catch(() => {})
-    return look
+  /** Works behind the work on the record that is under way. */
+  function inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = looking.then(work)
+    looking = done.catch(() => {})
+    return done
   }
 
-  async function beatAndJudge(): Promise<void> {
-    if (!isOpen) return
+  const look = (): Promise<void> =>
+    inTurn(async () => {
+      const seen = await beat()
+      if (seen !== undefined) await judge(seen.members, seen.sentAt)
+    })
+
+  /** Returns the others as they are now; undefined where the record takes nothing more of this process. */
+  async function beat(): Promise<
+    { readonly members: readonly OtherMember[]; readonly sentAt: number } | undefined
+  > {
+    if (!isOpen) return undefined
     const record = await connected()
     const sentAt = clock.monotonic()
     if (lookedAt !== undefined && sentAt - lookedAt > pauseBeats * beatMs) forgetBeats()
     lookedAt = sentAt
     const policies = [...new Set([policy(), announced ?? policy()])]
     const { living, roles, members, ...answer } = await record.beat(member, [...wanted], policies)
-    if (!living) return die()
+    if (!living) {
+      die()
+      return undefined
+    }
     policiesLeft = answer.policiesLeft
     held = new Set(roles)
     rolesUntil = sentAt + rolesForBeats * beatMs
     alive = members.filter(({ state }) => state === 1)
-    await judge(members, sentAt)
+    return { members, sentAt }
   }
 
   async function judge(members: readonly OtherMember[], sentAt: number): Promise<void> {
@@ -214,14 +226,17 @@ export async function openMembers(options: MembersOptions): Promise<Members> {
     policiesLeft: () => policiesLeft,
     async announcePolicy(version) {
       announced = version
-      await look().catch((cause: unknown) => {
+      try {
+        // A fault of the others is none of the policy: they are judged at the next look.
+        if ((await inTurn(beat)) === undefined) throw new Error('this process has ended')
+      } catch (cause) {
+        announced = undefined
         const way = 'Reload again when PostgreSQL answers.'
-        throw new SluiceError(
-          'STORE_UNAVAILABLE',
+        throw new StoreAwayError(
           `The other gateways cannot be told of the new policy, so it does not come into force. ${way}`,
           { cause },
         )
-      })
+      }
     },
     holds(role) {
       wanted.add(role)

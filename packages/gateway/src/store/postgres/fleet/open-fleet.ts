@@ -83,7 +83,11 @@ export async function openPostgresFleet(options: PostgresFleetOptions): Promise<
   }
   let members: Members
   try {
-    const onMembersError = (what: string, error: unknown): void => onError(what, storeFault(error, address))
+    const onMembersError = (what: string, error: unknown): void =>
+      onError(
+        what,
+        error instanceof TypeError || error instanceof RangeError ? error : storeFault(error, address),
+      )
     const told = { policy: options.policy, onDeclaredDead, onOtherDead, onError: onMembersError }
     members = await openPostgresMembers({ address, member, clock, beatMs, ...told })
   } catch (error) {
