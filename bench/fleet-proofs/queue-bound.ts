@@ -28,6 +28,8 @@ export const queueBound: Proof = {
       count: processes,
       tenants: { bounded: { rate: 'unlimited', modules: 'unlimited', queue: count } },
       policy: unlimited,
+      // Longer than the run: with calls that time out the breaker opens, and what waits leaves the queue as dead letters.
+      timeout: '1h',
     })
     // A call that is not answered counts in the queue.
     await fleet.sink.rules([{ match: 'POST', do: 'hang' }])
