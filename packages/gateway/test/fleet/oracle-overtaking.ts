@@ -72,6 +72,8 @@ export function watchOvertaking(
       return undefined
     if (row.job !== undefined || row.requestedChannel !== undefined) return undefined
     if (row.timeline.some(({ status }) => status === 'digesting' || status === 'dead')) return undefined
+    // Each gateway decides its own in their order when the server of the limits answers again.
+    if (row.timeline.some(({ reason }) => reason === 'state_unavailable')) return undefined
     const from = Math.max(answeredAt, row.sendAt ?? 0, row.turnedAt ?? 0)
     return {
       name: id,
