@@ -245,3 +245,7 @@ test('a port that was handed out is kept for its engine until that had time to s
   utimesSync(file, minutesAgo, minutesAgo)
   assert.equal(reserve(port), true)
 })
+
+test('the ports beside a port that was handed out are kept too', async () => {
+  assert.equal(reserve((await freePort([1])) + 1), false)
+})

@@ -47,7 +47,7 @@ export function measureIntakes(meter: Meter, reports: () => readonly IntakeRepor
 export function measureOutgoing(meter: Meter, report: () => OutgoingReport): void {
   meter.gauge(
     'sluice_queue_up',
-    '1 while RabbitMQ takes messages of this gateway, 0 since it does not.',
+    '1 while RabbitMQ takes messages of this gateway, 0 while it does not.',
     [],
     (set) => set([], report().isOpen ? 1 : 0),
   )

@@ -1,7 +1,7 @@
 /** A reload announces its policy to the other gateways before the policy comes into force, in virtual time. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Members } from '../../src/ports/fleet.ts'
+import { createOneMember } from '../../src/adapters/one-process.ts'
 import { createHarness, type Harness } from '../harness.ts'
 
 const before = { version: 1, limits: [] }
@@ -10,16 +10,7 @@ const after = {
   limits: [{ name: 'mail', for: { channel: 'email' }, max: ['1/min'], over: 'drop' }],
 }
 
-const alone: Members = {
-  id: 'a',
-  count: () => 1,
-  othersServe: () => false,
-  policiesLeft: () => '',
-  announcePolicy: async () => {},
-  holds: () => true,
-  onDeath: () => () => {},
-  close: async () => {},
-}
+const alone = createOneMember({ id: () => 'a' }, { now: () => 0 })
 
 /** The version of the policy by which a notification is decided now. */
 const versionInForce = async (harness: Harness): Promise<string> =>
