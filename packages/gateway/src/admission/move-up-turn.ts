@@ -3,13 +3,14 @@
  * place became free after the pass, and which are new. Pure.
  */
 import type { Subject } from '../ports.ts'
+import type { MoveUpPause } from './move-up-pause.ts'
 
 export interface MoveUpTurn {
   readonly over: Promise<void>
   /** Resolves `over`. */
   readonly end: () => void
-  /** True while the turn holds newcomers up. */
-  isPaused: boolean
+  /** Holds newcomers up. */
+  readonly pause: MoveUpPause
   /** True if a place became free that those who were evaluated first may take at once. */
   isFreed: boolean
   /** True if the pass under way must be repeated for notifications that it has evaluated. */
@@ -36,7 +37,7 @@ export interface MoveUpTurn {
 const slackMs = 60_000
 
 /** @param from - the first pass begins with this id. @defaultValue all */
-export function createMoveUpTurn(longestWindowMs: number, from?: string): MoveUpTurn {
+export function createMoveUpTurn(pause: MoveUpPause, longestWindowMs: number, from?: string): MoveUpTurn {
   const { promise, resolve } = Promise.withResolvers<void>()
   const reachMs = longestWindowMs + slackMs
   /** The greatest id of all passes. */
@@ -54,7 +55,7 @@ export function createMoveUpTurn(longestWindowMs: number, from?: string): MoveUp
   return {
     over: promise,
     end: resolve,
-    isPaused: true,
+    pause,
     isFreed: false,
     get isBehind() {
       return upTo !== undefined

@@ -10,12 +10,14 @@ import { concernsAll } from '../errors.ts'
 import type { Notification, Recipient } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, LimitState, Store, Subject } from '../ports.ts'
-import { createSleeper, retryDelayMs } from '../sleeper.ts'
+import { createSleeper } from '../sleeper.ts'
 import type { Ledger, RecipientLimiter, Scheduler } from '../stages.ts'
 import { withUndo } from '../undo.ts'
 import type { Candidate } from './candidate.ts'
 import type { DigestCloser } from './digests/digest-closer.ts'
 import type { Evaluator } from './evaluate.ts'
+import { createMoveUpPause } from './move-up-pause.ts'
+import { createMoveUpRetries } from './move-up-retries.ts'
 import { comesBefore, createMoveUpTurn, type MoveUpTurn } from './move-up-turn.ts'
 import { createMoveUpWriter } from './move-up-writer.ts'
 import { findOrNobody, type RecipientCache } from './recipient-cache.ts'
@@ -77,13 +79,6 @@ const firstMax = 8
 const writesMax = 8 * sliceMax
 /** An instant before, and one behind all others. */
 const [noInstant, anyInstant] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY]
-/**
- * Newcomers are held up while so many are looked at: some 10 ms where nobody gains, 50 ms where each is a row written.
- * Where more wait for one subject, newcomers are reserved behind all of them after that, and close up when the pass is over.
- */
-const pausedMax = 2 * sliceMax
-/** Delay before those of a subject are tried again after the first failure, ms. */
-const againMs = 1_000
 
 export function createMovingUp(options: MovingUpOptions): MovingUp {
   const { state, store, policy, ledger, recipients, scheduler, evaluator, closer, clock, onError } = options
@@ -103,8 +98,13 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
   const moved = { limiter, state, store, ledger, recipients, clock, waits, freed, sleep, isStopped, onError }
   const unwritten = createUnwrittenMoves(moved)
   const unrecorded = createUnrecorded({ moveUpFrom, sleep, isStopped, onError })
-  /** Failed passes in a row, of the subjects that are tried again. */
-  const failures = new Map<string, number>()
+  const retries = createMoveUpRetries({
+    state,
+    moveUpAfter,
+    before: unwritten.putBackNoted,
+    sleep,
+    isStopped,
+  })
 
   /** @param at - the instant of the place that is free, where it is known */
   async function moveUpIn(subject: Subject, at?: number): Promise<void> {
@@ -136,39 +136,25 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     subject: Subject,
     { work, from }: { readonly work?: () => Promise<void>; readonly from?: string } = {},
   ): Promise<void> {
-    const turn = createMoveUpTurn(policy.longestWindowMs, from)
+    const pause = createMoveUpPause(subject, state, clock)
+    const turn = createMoveUpTurn(pause, policy.longestWindowMs, from)
     turns.set(subject.key, turn)
     try {
       await work?.()
       await passUntilNobodyGains(subject, turn)
-      failures.delete(subject.key)
+      retries.succeeded(subject)
     } catch (error) {
       leave(subject, turn)
       onError('let those who wait move up', error)
-      retryLater(subject, error)
+      retries.later(subject, error)
     } finally {
-      if (turn.isPaused) await state.resume([subject])
+      await pause.end()
       turn.end()
     }
   }
 
   function leave({ key }: Subject, turn: MoveUpTurn): void {
     if (turns.get(key) === turn) turns.delete(key)
-  }
-
-  /** Tries again after a failure. Until then newcomers stay behind all who waited when the pass began. */
-  function retryLater(subject: Subject, error: unknown): void {
-    isCutShort ||= stopped
-    if (stopped) return
-    const count = failures.get(subject.key) ?? 0
-    failures.set(subject.key, count + 1)
-    void sleep(retryDelayMs(againMs, count, error, failures.size)).then(async () => {
-      if (stopped) isCutShort = true
-      else {
-        await state.pause([subject])
-        await moveUpAfter(subject, unwritten.putBackNoted).catch((again) => retryLater(subject, again))
-      }
-    })
   }
 
   /** Passes again until nobody gains, nothing more became free, and nobody came meanwhile. */
@@ -187,8 +173,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
         return leave(subject, turn)
       }
       if (turn.isBehind) continue
-      if (!turn.isPaused) await state.pause([subject])
-      turn.isPaused = true
+      await turn.pause.begin()
       await state.queueBehind(subject, [])
       hasFloor = false
     }
@@ -221,9 +206,6 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
         }
         await moveUp(subject, ids.slice(from, from + size), turn, writes)
         if (from === 0 || writes.length >= writesMax) await written()
-        if (!turn.isPaused || from + size < pausedMax) continue
-        turn.isPaused = false
-        await state.resume([subject])
       }
     } finally {
       await written()
@@ -261,6 +243,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
         // It keeps its instant, and those behind it move up.
         onError(`let ${id} move up`, error)
       }
+      await turn.pause.lookedAt()
     }
     return gone
   }
@@ -394,7 +377,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
       wakeAll()
       await Promise.all([walking, unwritten.over()])
       await Promise.all([...turns.values()].map((turn) => turn.over))
-      return !isCutShort && !writer.isBehind() && walk.isWhole()
+      return !isCutShort && !retries.isCutShort() && !writer.isBehind() && walk.isWhole()
     },
   }
 }

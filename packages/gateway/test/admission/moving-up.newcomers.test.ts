@@ -6,7 +6,9 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { limit } from '@sluice/limits'
 import { createMemoryState } from '../../src/adapters/state/memory.ts'
+import type { Draft } from '../../src/model.ts'
 import type { Clock, LimitRequest } from '../../src/ports.ts'
+import { createVirtualClock } from '../../src/simulation/clock.ts'
 import { createHarness, type Harness } from '../harness.ts'
 
 const rules = [limit('all', '1/s')]
@@ -64,16 +66,25 @@ test('after a restart all of 5,500 that wait for one limit hold their places bef
   await after.stop()
 })
 
+const caller = { tenant: 'default', module: 'default' }
+
+function draftTo(id: string): Draft {
+  const content = { subject: id, text: id }
+  return {
+    to: { id, email: 'a@example.com' },
+    channel: 'email',
+    category: 'product',
+    priority: 'normal',
+    content,
+  }
+}
+
 async function admitMany(harness: Harness, count: number): Promise<readonly string[]> {
   const ids: string[] = []
   for (let from = 0; from < count; from += 100) {
-    const drafts = Array.from({ length: Math.min(100, count - from) }, (_, index) => {
-      const id = `${newcomers++}-${index}`
-      const content = { subject: id, text: id }
-      const to = { id, email: 'a@example.com' }
-      return { to, channel: 'email', category: 'product', priority: 'normal', content } as const
-    })
-    const caller = { tenant: 'default', module: 'default' }
+    const drafts = Array.from({ length: Math.min(100, count - from) }, (_, index) =>
+      draftTo(`${newcomers++}-${index}`),
+    )
     for (const result of await harness.done(harness.gateway.gate.admit({ caller, drafts })))
       ids.push(result.notification.id)
   }
@@ -99,4 +110,39 @@ test('a newcomer that asks while the last of a line have not been looked at is b
   assert.equal(newcomer!.limit, 'all')
   await state.queueBehind(subject, [])
   assert.equal((await state.reserve([request('6')]))[0]!.at, 1_000)
+})
+
+test('a newcomer is answered while thirty move up slowly, and stands behind them', async () => {
+  const clock = createVirtualClock(0)
+  const harness = await createHarness({
+    clock,
+    policy: {
+      version: 1,
+      maxDelay: '30d',
+      limits: [{ name: 'all', for: 'any', max: ['1/h'], over: 'delay' }],
+    },
+    parts: {
+      wrapState: (state) => ({
+        ...state,
+        async advance(...asked) {
+          await new Promise<void>((resolve) => clock.at(clock.now() + 100, resolve))
+          return state.advance(...asked)
+        },
+      }),
+    },
+  })
+  const all = await harness.postMany(Array.from({ length: 32 }, () => ({})))
+  void harness.gateway.gate.cancel('default', all[1]!.id)
+  await harness.runFor(50)
+  let answeredAt: number | undefined
+  const newcomer = harness.gateway.gate.admit({ caller, drafts: [draftTo('ada')] }).then(([admitted]) => {
+    answeredAt = clock.now()
+    return admitted!.notification.id
+  })
+  await harness.runFor(10_000)
+  assert.ok(answeredAt! <= 500, `answered after ${answeredAt} ms`)
+  const dueAt = await Promise.all(all.slice(2).map(async ({ id }) => (await harness.notification(id)).dueAt))
+  assert.ok((await harness.notification(await newcomer)).dueAt > dueAt.at(-1)!, 'it stands behind the last')
+  assert.equal(dueAt[0], all[1]!.dueAt)
+  await harness.stop()
 })

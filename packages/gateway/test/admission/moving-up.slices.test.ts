@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import type { MoveUpPause } from '../../src/admission/move-up-pause.ts'
 import { createMoveUpTurn } from '../../src/admission/move-up-turn.ts'
 import type { Draft } from '../../src/model.ts'
 import type { Store } from '../../src/ports.ts'
@@ -147,9 +148,11 @@ test('a recipient who changes a preference in the middle of a pass overtakes nob
   assert.ok(newAt >= dueAt.at(-1)!, `the newcomer is ${dueAt.at(-1)! - newAt} ms before the last who waited`)
 })
 
+const noPause: MoveUpPause = { begin: async () => {}, lookedAt: async () => {}, end: async () => {} }
+
 test('a turn evaluates those again who may take a place that became free behind it, and no others', () => {
   const ids = ['a', 'b', 'c', 'd']
-  const turn = createMoveUpTurn(hour)
+  const turn = createMoveUpTurn(noPause, hour)
   assert.deepEqual(turn.next(ids), ids)
   for (const [index, id] of ['a', 'b'].entries()) {
     turn.evaluating(id)
@@ -181,7 +184,7 @@ test('a turn evaluates those again who may take a place that became free behind 
 })
 
 test('a place whose instant is not known is offered to all who were evaluated', () => {
-  const turn = createMoveUpTurn(hour)
+  const turn = createMoveUpTurn(noPause, hour)
   turn.next(['a', 'b', 'c'])
   turn.evaluating('b')
   turn.keeps(0)

@@ -4,7 +4,7 @@
  * the library's script has decided. An unknown subject is filled from the record by one caller; others ask again meanwhile.
  */
 import { createLimits, type Limits, LimitsError, redisStore } from '@sluice/limits'
-import { RulesReplaced } from '../../../errors.ts'
+import { RulesReplaced, type SluiceError } from '../../../errors.ts'
 import type { RecoveredSubject } from '../../../ports/recovered-subject.ts'
 import type { Clock, Subject } from '../../../ports.ts'
 import { type ClaimRenewal, keepClaim } from './claim-renewal.ts'
@@ -42,6 +42,8 @@ export interface LimitCall {
   readonly token?: string
   /** The longest time that it may take, ms. @defaultValue that of `redis` */
   readonly deadlineMs?: number
+  /** Until when it waits where newcomers are held up, an instant of `Clock.monotonic`. @defaultValue `heldUpMs` from now on */
+  readonly heldUpUntil?: number
 }
 
 /** An answer with what the operation adds to that of the library. */
@@ -87,6 +89,11 @@ interface LimitQuestion extends LimitCall {
 
 /** A question waits so much longer at most while its subject is filled, be it again and again, ms. */
 const fillsMs = 2_000
+/**
+ * A question waits so long at most while newcomers are held up, ms. Behind a loss of Redis those of many recipients move up at
+ * once, and a process that was killed meanwhile holds newcomers up for five seconds.
+ */
+export const heldUpMs = 1_000
 /** A claim to fill a subject lapses 2 s after it was renewed last (limit-subject.lua). */
 const renewal: ClaimRenewal = { everyMs: 800, timesMax: 10 }
 /** Pauses before the next question, while another process fills a subject or newcomers are held up, ms. */
@@ -117,6 +124,9 @@ export const unlimited: readonly string[] = (() => {
 
 const isNothing = ({ entries, fingerprints, waitlist, isOutdated }: RecoveredSubject): boolean =>
   entries.length + fingerprints.length + waitlist.length === 0 && isOutdated !== true
+
+/** Newcomers are held up for too long: the request is answered as where Redis does not answer. */
+export const heldUp = ({ key }: Subject): SluiceError => unavailable(key, 'others move up')
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
@@ -173,6 +183,7 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
     let begun = generation
     let endsAt = clock.monotonic() + deadlineMs
     const givesUpAt = endsAt + fillsMs
+    const { heldUpUntil = clock.monotonic() + heldUpMs } = call
     let asked = call
     for (let tries = 0; ; tries += 1) {
       if (begun !== generation && hasRules) {
@@ -186,8 +197,9 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
       if (kind !== '?' && kind !== 'paused') return reply
       const pauseMs = pausesMs[Math.min(tries, pausesMs.length - 1)]!
       if (kind === 'paused') {
+        if (clock.monotonic() >= heldUpUntil) throw heldUp(subject)
         await sleep(pauseMs)
-        // The pause ends with its lease at the latest, and is no fault of the server.
+        // A pause is no fault of the server.
         endsAt = clock.monotonic() + deadlineMs
         continue
       }

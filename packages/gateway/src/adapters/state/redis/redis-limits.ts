@@ -20,8 +20,9 @@ import { releaseOf, termsOf } from '../limit-terms.ts'
 import { behindFloor, mergeBehindFloor } from '../newcomer-floors.ts'
 import { reservationInTurn } from '../reserve-in-turn.ts'
 import { latestReserved } from '../subject-entries.ts'
+import { isOverBy } from './is-over-by.ts'
 import { createLimitAdvance } from './limit-advance.ts'
-import { createLimitCalls, unlimited } from './limit-calls.ts'
+import { createLimitCalls, heldUp, heldUpMs, type LimitCall, unlimited } from './limit-calls.ts'
 import { createLimitHolds } from './limit-holds.ts'
 import { createLimitPlans, readEntries } from './limit-plans.ts'
 import { createOutdatedSubjects } from './outdated-subjects.ts'
@@ -100,14 +101,12 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
   /** Asks about one request; `token` names a pause that the operation may begin. */
   async function ask(
     operation: string,
-    request: Pick<LimitRequest, 'subject' | 'rules'>,
+    { subject }: Pick<LimitRequest, 'subject'>,
     own: readonly string[],
     question: (limits: Limits) => Promise<Decision>,
-    token?: string,
+    more: Pick<LimitCall, 'token' | 'heldUpUntil'> = {},
   ) {
-    const { subject } = request
-    const call = { operation, subject, own, hasRules: true, ...(token === undefined ? {} : { token }) }
-    return calls.ask(call, question)
+    return calls.ask({ operation, subject, own, hasRules: true, ...more }, question)
   }
 
   async function reserve(request: LimitRequest, operation: 'reserve' | 'preview'): Promise<Reservation> {
@@ -116,14 +115,16 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
     const inTurn = request.inTurn === true ? await reserveInTurn(request, id, operation) : undefined
     if (inTurn !== undefined) return inTurn
     const isNew = request.waited !== true
+    const heldUpUntil = clock.monotonic() + heldUpMs
     // Without a pause nothing is awaited: requests of one turn keep their order.
     for (let over = isNew ? holds.over(subject) : undefined; over !== undefined; over = holds.over(subject))
-      await over
+      if (!(await isOverBy(clock, heldUpUntil, over))) throw heldUp(subject)
     const reservation = async ({ rules: asked, ...terms }: LimitRequest, newcomer: boolean) => {
       const given = { ...termsOf({ ...terms, rules: asked }), id }
-      return ask(operation, { subject, rules: asked }, [flag(newcomer), flag(asked.length > 0)], (limits) =>
-        limits.reserve(subject.key, asked, given),
-      )
+      const own = [flag(newcomer), flag(asked.length > 0)]
+      return ask(operation, request, own, (limits) => limits.reserve(subject.key, asked, given), {
+        heldUpUntil,
+      })
     }
     const first = await reservation(request, isNew)
     if (first.answer === undefined)
@@ -167,7 +168,7 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
         ...(print === undefined ? [] : [print.fingerprint, String(print.acceptedAt), String(print.windowMs)]),
       ],
       (limits) => limits.fire(subject.key, id, rules, releaseOf(request)),
-      token,
+      { token },
     )
     // Limits that refuse it take out what they counted of an earlier try.
     if (asked.answer?.fired !== true) recentlyFired?.forget(subject, id)

@@ -6,6 +6,7 @@ import { needs } from '../../../../../../scripts/services/needs.ts'
 import { createSystemClock } from '../../../../src/adapters/clock.ts'
 import { createRedisLimits } from '../../../../src/adapters/state/redis/redis-limits.ts'
 import type { RecoveredSubject } from '../../../../src/ports/recovered-subject.ts'
+import type { LimitState } from '../../../../src/ports.ts'
 import { newPrefix, openRedis } from './open.ts'
 
 const subject = { key: 'acme/ada', tenant: 'acme', recipient: 'ada' }
@@ -69,3 +70,32 @@ it('fills a subject in the place of a process that reads nothing', needs('redis'
     }
   await Promise.all([hangs.close(), goesOn.close()])
 })
+
+it(
+  'refuses a newcomer that is held up for more than a second, in whichever process',
+  needs('redis'),
+  async () => {
+    const prefix = newPrefix()
+    const [pausing, other] = ['a', 'b'].map((member) =>
+      createRedisLimits({
+        redis: openRedis('redis', { deadlineMs: 500, prefix }),
+        clock: createSystemClock(),
+        member,
+        marginMs: 20,
+        rulesName: () => 'rules',
+        recover: async () => ({ entries: [], fingerprints: [], waitlist: [] }),
+      }),
+    ) as [LimitState, LimitState]
+    await pausing.pause([subject])
+    const asked = [pausing, other].map((limits, index) =>
+      limits.reserve([{ subject, id: `${index}`, rules }]),
+    )
+    for (const each of asked) await assert.rejects(each, { code: 'STATE_UNAVAILABLE' })
+    const [old] = await other.reserve([{ subject, id: 'old', rules, waited: true }])
+    assert.equal(old!.allowed, true, 'one that has waited is asked about')
+    await pausing.resume([subject])
+    for (const limits of [pausing, other])
+      assert.ok((await limits.reserve([{ subject, id: 'new', rules }]))[0])
+    await Promise.all([pausing.close(), other.close()])
+  },
+)
