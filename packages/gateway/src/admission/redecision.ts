@@ -86,7 +86,8 @@ export function createRedecision(options: RedecisionOptions): Redecision {
   const { state, forbiddenHours, movingUp, notifier, policy, keepsLimits, onError } = options
   /** Notifications whose turn is being taken: the scheduler and the throttle queue may both name them. */
   const turning = new Map<string, Notification>()
-  const retries = createDecisionRetries(clock)
+  /** Tries after a failure, and after a concurrent change: what fails while the limits are away was not refused. */
+  const [retries, refusals] = [createDecisionRetries(clock), createDecisionRetries(clock)]
 
   async function resume(notification: Notification): Promise<void> {
     try {
@@ -175,9 +176,10 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     )
     if (result === true) {
       retries.decided(before.id)
+      refusals.decided(before.id)
       return true
     }
-    const retryMs = retries.next(before.id)
+    const retryMs = refusals.next(before.id)
     // Once is a concurrent change; again and again is a fault that somebody has to see.
     if (retryMs > retryMsMin)
       onError(`decide ${before.id}, again in ${retryMs} ms`, new Error('its change was refused again'))

@@ -40,6 +40,42 @@ for (const engine of ['the record', 'the server of the limits'] as const)
     await harness.stop()
   })
 
+test('a turn that the record refuses once behind the return of the limits is taken a second later', async () => {
+  let [isAway, refused] = [false, 0]
+  const wrap = (store: Store): Store =>
+    Object.assign(Object.create(store) as Store, {
+      async commit(change: Parameters<Store['commit']>[0]) {
+        const before = change.moves?.[0]?.before
+        if (refused > 0 || before === undefined || isAway) return store.commit(change)
+        refused += 1
+        return { applied: false, conflicts: [{ kind: 'notification', key: before.id }] }
+      },
+    })
+  const harness = await createHarness({
+    wrap,
+    parts: {
+      wrapThrottle: (state) => ({
+        ...state,
+        turn: (...asked) => (isAway ? away('STATE_UNAVAILABLE') : state.turn(...asked)),
+      }),
+    },
+    policy: { version: 1, limits: [] },
+    config: { tenants: { default: { rate: '1/min', modules: 'unlimited' } } },
+  })
+  refused = 1
+  await harness.post()
+  const { id } = await harness.post({ recipient: 'eve' })
+  await harness.runFor(59 * second)
+  isAway = true
+  await harness.runFor(20 * second)
+  refused = 0
+  isAway = false
+  await harness.runFor(3 * second)
+  assert.equal(refused, 1, 'the store has refused it')
+  assert.equal((await harness.notification(id)).status, 'delivered')
+  await harness.stop()
+})
+
 for (const failing of ['looking at who waits', 'writing who moved up', 'giving the place back'] as const)
   test(`those who wait move up within three seconds of the return of the record, which was away for ${failing}`, async () => {
     let isAway = false
