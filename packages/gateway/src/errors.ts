@@ -121,6 +121,19 @@ export class StoreAwayError extends SluiceError {
 export const isStateAway = (error: unknown): boolean =>
   error instanceof SluiceError && error.code === 'STATE_UNAVAILABLE'
 
+/** Newcomers of a subject are held up for long: others move up there. The server answers, and one recipient is concerned. */
+export class HeldUpError extends SluiceError {
+  constructor(subject: string) {
+    super(
+      'STATE_UNAVAILABLE',
+      `New notifications to ${subject} are held up: others that wait there move up.`,
+      {
+        retryAfterMs: 1_000,
+      },
+    )
+  }
+}
+
 /** Reports all errors but that the server of the limits does not answer: one line of the log tells that. */
 export const unlessStateAway =
   (report: (what: string, error: unknown) => void): typeof report =>

@@ -4,7 +4,7 @@
  * the library's script has decided. An unknown subject is filled from the record by one caller; others ask again meanwhile.
  */
 import { createLimits, type Limits, LimitsError, redisStore } from '@sluice/limits'
-import { RulesReplaced, type SluiceError } from '../../../errors.ts'
+import { HeldUpError, RulesReplaced } from '../../../errors.ts'
 import type { RecoveredSubject } from '../../../ports/recovered-subject.ts'
 import type { Clock, Subject } from '../../../ports.ts'
 import { type ClaimRenewal, keepClaim } from './claim-renewal.ts'
@@ -42,7 +42,7 @@ export interface LimitCall {
   readonly token?: string
   /** The longest time that it may take, ms. @defaultValue that of `redis` */
   readonly deadlineMs?: number
-  /** Until when it waits where newcomers are held up, an instant of `Clock.monotonic`. @defaultValue `heldUpMs` from now on */
+  /** Until when it waits where it is held up, an instant of `Clock.monotonic`. @defaultValue until the hold ends, or its lease */
   readonly heldUpUntil?: number
 }
 
@@ -90,7 +90,7 @@ interface LimitQuestion extends LimitCall {
 /** A question waits so much longer at most while its subject is filled, be it again and again, ms. */
 const fillsMs = 2_000
 /**
- * A question waits so long at most while newcomers are held up, ms. Behind a loss of Redis those of many recipients move up at
+ * A newcomer waits so long at most while newcomers are held up, ms. Behind a loss of Redis those of many recipients move up at
  * once, and a process that was killed meanwhile holds newcomers up for five seconds.
  */
 export const heldUpMs = 1_000
@@ -124,9 +124,6 @@ export const unlimited: readonly string[] = (() => {
 
 const isNothing = ({ entries, fingerprints, waitlist, isOutdated }: RecoveredSubject): boolean =>
   entries.length + fingerprints.length + waitlist.length === 0 && isOutdated !== true
-
-/** Newcomers are held up for too long: the request is answered as where Redis does not answer. */
-export const heldUp = ({ key }: Subject): SluiceError => unavailable(key, 'others move up')
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
@@ -183,7 +180,7 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
     let begun = generation
     let endsAt = clock.monotonic() + deadlineMs
     const givesUpAt = endsAt + fillsMs
-    const { heldUpUntil = clock.monotonic() + heldUpMs } = call
+    const { heldUpUntil = Number.POSITIVE_INFINITY } = call
     let asked = call
     for (let tries = 0; ; tries += 1) {
       if (begun !== generation && hasRules) {
@@ -197,7 +194,7 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
       if (kind !== '?' && kind !== 'paused') return reply
       const pauseMs = pausesMs[Math.min(tries, pausesMs.length - 1)]!
       if (kind === 'paused') {
-        if (clock.monotonic() >= heldUpUntil) throw heldUp(subject)
+        if (clock.monotonic() >= heldUpUntil) throw new HeldUpError(subject.key)
         await sleep(pauseMs)
         // A pause is no fault of the server.
         endsAt = clock.monotonic() + deadlineMs

@@ -4,6 +4,7 @@
  * What Redis has lost is unknown, and filled from the record before anything is decided (limit-calls.ts).
  */
 import type { Decision, Limits } from '@sluice/limits'
+import { HeldUpError } from '../../../errors.ts'
 import type { PlanLate } from '../../../ports/limiter.ts'
 import type { RecoveredSubject } from '../../../ports/recovered-subject.ts'
 import type {
@@ -22,7 +23,7 @@ import { reservationInTurn } from '../reserve-in-turn.ts'
 import { latestReserved } from '../subject-entries.ts'
 import { isOverBy } from './is-over-by.ts'
 import { createLimitAdvance } from './limit-advance.ts'
-import { createLimitCalls, heldUp, heldUpMs, type LimitCall, unlimited } from './limit-calls.ts'
+import { createLimitCalls, heldUpMs, type LimitCall, unlimited } from './limit-calls.ts'
 import { createLimitHolds } from './limit-holds.ts'
 import { createLimitPlans, readEntries } from './limit-plans.ts'
 import { createOutdatedSubjects } from './outdated-subjects.ts'
@@ -118,7 +119,7 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
     const heldUpUntil = clock.monotonic() + heldUpMs
     // Without a pause nothing is awaited: requests of one turn keep their order.
     for (let over = isNew ? holds.over(subject) : undefined; over !== undefined; over = holds.over(subject))
-      if (!(await isOverBy(clock, heldUpUntil, over))) throw heldUp(subject)
+      if (!(await isOverBy(clock, heldUpUntil, over))) throw new HeldUpError(subject.key)
     const reservation = async ({ rules: asked, ...terms }: LimitRequest, newcomer: boolean) => {
       const given = { ...termsOf({ ...terms, rules: asked }), id }
       const own = [flag(newcomer), flag(asked.length > 0)]

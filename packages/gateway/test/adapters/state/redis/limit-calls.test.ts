@@ -5,6 +5,7 @@ import { limit } from '@sluice/limits'
 import { needs } from '../../../../../../scripts/services/needs.ts'
 import { createSystemClock } from '../../../../src/adapters/clock.ts'
 import { createRedisLimits } from '../../../../src/adapters/state/redis/redis-limits.ts'
+import type { PlanLate } from '../../../../src/ports/limiter.ts'
 import type { RecoveredSubject } from '../../../../src/ports/recovered-subject.ts'
 import type { LimitState } from '../../../../src/ports.ts'
 import { newPrefix, openRedis } from './open.ts'
@@ -97,5 +98,32 @@ it(
     for (const limits of [pausing, other])
       assert.ok((await limits.reserve([{ subject, id: 'new', rules }]))[0])
     await Promise.all([pausing.close(), other.close()])
+  },
+)
+
+it(
+  'fires one that is due behind a plan of another process, however long that takes',
+  needs('redis'),
+  async () => {
+    const prefix = newPrefix()
+    const opened = (member: string, planLate: PlanLate) =>
+      createRedisLimits({
+        redis: openRedis('redis', { deadlineMs: 500, prefix }),
+        clock: createSystemClock(),
+        member,
+        marginMs: 20,
+        rulesName: () => 'rules',
+        recover: async () => ({ entries: [], fingerprints: [], waitlist: [] }),
+        planLate,
+      })
+    const planning = opened('a', () => new Promise((resolve) => setTimeout(resolve, 1_800)))
+    const other = opened('b', async () => {})
+    await other.reserve([{ subject, id: 'due', rules }])
+    const planned = planning.planAround!([{ subject, id: 'kept' }])
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    const [firing] = await other.fire([{ subject, id: 'due', rules }])
+    assert.equal(firing!.fired, true)
+    await planned
+    await Promise.all([planning.close(), other.close()])
   },
 )
