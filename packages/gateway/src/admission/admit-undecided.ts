@@ -73,7 +73,7 @@ export function createAdmission(options: AdmitUndecidedOptions): Pick<Gate, 'adm
 
   /** True for a request that waits behind what the same tenant has waiting undecided. */
   const isBehind = ({ caller, drafts }: Pick<AdmitRequest, 'caller' | 'drafts'>): boolean =>
-    drafts.some(({ category }) => waiting.hasOf(caller.tenant, category)) &&
+    drafts.some(({ category, to }) => waiting.hasOf(caller.tenant, category, to.id)) &&
     drafts.every(
       ({ priority, category }) => priority !== 'critical' && policy.onStateLost(category) !== 'refuse',
     )

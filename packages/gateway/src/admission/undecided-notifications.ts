@@ -13,8 +13,8 @@ export interface UndecidedOptions extends UndecidedQueueOptions {
 }
 
 export interface Undecided extends Pick<UndecidedQueue, 'add' | 'stop'> {
-  /** True if a notification of the tenant waits here behind which one of this category is to wait. */
-  hasOf(tenant: string, category: string): boolean
+  /** True if a notification of the tenant waits here behind which one of this category to the recipient is to wait. */
+  hasOf(tenant: string, category: string, recipient: string): boolean
 }
 
 export function createUndecided(options: UndecidedOptions): Undecided {
@@ -37,8 +37,9 @@ export function createUndecided(options: UndecidedOptions): Undecided {
       shared.add(notifications.filter(({ category }) => isShared(category)))
       others.add(notifications.filter(({ category }) => !isShared(category)))
     },
-    hasOf: (tenant, category) =>
-      shared.hasOf(tenant) || (others.hasOf(tenant) && !(keepsLimits() && isShared(category))),
+    hasOf: (tenant, category, recipient) =>
+      shared.hasOf(tenant, recipient) ||
+      (others.hasOf(tenant, recipient) && !(keepsLimits() && isShared(category))),
     async stop() {
       await Promise.all([shared.stop(), others.stop()])
     },

@@ -1,0 +1,51 @@
+/** Notifications that are accepted undecided because newcomers of their recipient are held up keep nobody else back. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { HeldUpError } from '../../src/errors.ts'
+import { createVirtualClock } from '../../src/simulation/clock.ts'
+import { createHarness, second } from '../harness.ts'
+
+test('one recipient whose newcomers are held up for seconds keeps no other recipient of the tenant undecided', async () => {
+  const clock = createVirtualClock(Date.UTC(2026, 10, 21, 12))
+  let isHeldUp = true
+  const harness = await createHarness({
+    clock,
+    policy: {
+      version: 1,
+      limits: [{ name: 'all', for: 'any', max: ['100/h'], over: 'delay' }],
+    },
+    parts: {
+      wrapState: (state) => ({
+        ...state,
+        async reserve(requests) {
+          if (isHeldUp && requests.some(({ subject, waited }) => subject.recipient === 'ada' && !waited)) {
+            await new Promise<void>((resolve) => clock.at(clock.now() + second, resolve))
+            throw new HeldUpError('ada')
+          }
+          return state.reserve(requests)
+        },
+      }),
+    },
+  })
+  const draft = (id: string) => ({ to: { id, email: `${id}@example.com` } })
+  const post = async (id: string) => {
+    const posted = harness.tryPost(draft(id))
+    await harness.runFor(2 * second)
+    return (await posted).notification
+  }
+  const first = await post('ada')
+  assert.equal(first.undecided, true)
+  const eve = await post('eve')
+  assert.equal(eve.undecided, undefined, 'another recipient is decided at once')
+  const last = await post('ada')
+  assert.equal(last.undecided, true)
+  assert.equal((await harness.notification(eve.id)).status, 'delivered')
+  isHeldUp = false
+  await harness.runFor(3 * second)
+  assert.deepEqual(
+    harness.sent({ recipient: 'ada' }).map(({ id }) => id),
+    [first.id, last.id],
+  )
+  await harness.check()
+  await harness.stop()
+})
