@@ -165,7 +165,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
       const ids = turn.next(waiting)
       // In the step that found nothing left to do: what becomes free from here on begins another turn.
       if (ids.length === 0 && !first && !hasFloor) return leave(subject, turn)
-      await state.queueBehind(subject, waiting)
+      if (await state.queueBehind(subject, waiting)) turn.pause.endSoon()
       hasFloor = true
       await pass(subject, ids, turn)
       if (stopped) {

@@ -132,9 +132,9 @@ export interface LimitState {
   resume(subjects: readonly Subject[]): Promise<void>
   /**
    * Books newcomers of a subject no earlier than the latest instant that these ids hold, until it is called again: no
-   * newcomer overtakes one of them while they move up. No ids end it.
+   * newcomer overtakes one of them while they move up. No ids end it. True if each of them holds an instant.
    */
-  queueBehind(subject: Subject, ids: readonly string[]): Promise<void>
+  queueBehind(subject: Subject, ids: readonly string[]): Promise<boolean>
   /**
    * Adds ids to the waiting lists of their subjects. They hold no instant but wait for one: for them, too, a subject
    * is paused when a slot becomes free. `cancel`, a held reservation and `delist` remove them.

@@ -7,9 +7,9 @@ import { test } from 'node:test'
 import { limit } from '@sluice/limits'
 import { createMemoryState } from '../../src/adapters/state/memory.ts'
 import type { Draft } from '../../src/model.ts'
-import type { Clock, LimitRequest } from '../../src/ports.ts'
+import type { Clock, LimitRequest, Store } from '../../src/ports.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
-import { createHarness, type Harness } from '../harness.ts'
+import { createHarness, type Harness, hour } from '../harness.ts'
 
 const rules = [limit('all', '1/s')]
 const subject = { key: 'default:ada', tenant: 'default', recipient: 'ada' }
@@ -146,3 +146,75 @@ test('a newcomer is answered while thirty move up slowly, and stands behind them
   assert.equal(dueAt[0], all[1]!.dueAt)
   await harness.stop()
 })
+
+const hourly = {
+  version: 1,
+  maxDelay: '30d',
+  limits: [{ name: 'all', for: 'any', max: ['1/h'], over: 'delay' }],
+}
+
+test('a newcomer is answered while the record takes seconds to write the first who move up', async () => {
+  const clock = createVirtualClock(0)
+  let isSlow = false
+  const harness = await createHarness({
+    clock,
+    policy: hourly,
+    wrap: (store) =>
+      Object.assign(Object.create(store) as Store, {
+        async commit(change: Parameters<Store['commit']>[0]) {
+          if (isSlow && change.moves?.some(({ after }) => after.status === 'scheduled') === true)
+            await new Promise<void>((resolve) => clock.at(clock.now() + 3_000, resolve))
+          return store.commit(change)
+        },
+      }),
+  })
+  const all = await harness.postMany(Array.from({ length: 6 }, () => ({})))
+  isSlow = true
+  void harness.gateway.gate.cancel('default', all[1]!.id)
+  await harness.runFor(20)
+  let answeredAt: number | undefined
+  const newcomer = harness.gateway.gate.admit({ caller, drafts: [draftTo('ada')] }).then(([admitted]) => {
+    answeredAt = clock.now()
+    return admitted!.notification.id
+  })
+  await harness.runFor(10_000)
+  assert.ok(answeredAt! <= 500, `answered after ${answeredAt} ms`)
+  const dueAt = await Promise.all(all.slice(2).map(async ({ id }) => (await harness.notification(id)).dueAt))
+  assert.ok((await harness.notification(await newcomer)).dueAt > dueAt.at(-1)!, 'it stands behind the last')
+  assert.equal(dueAt[0], all[1]!.dueAt)
+  await harness.stop()
+})
+
+for (const before of [0, 1])
+  test(`a newcomer takes no place before those who wait for their expiry behind ${before}, however slowly these are looked at`, async () => {
+    const clock = createVirtualClock(0)
+    const harness = await createHarness({
+      clock,
+      policy: hourly,
+      parts: {
+        wrapState: (state) => ({
+          ...state,
+          async reserve(requests) {
+            if (requests.some(({ waited }) => waited === true))
+              await new Promise<void>((resolve) => clock.at(clock.now() + 100, resolve))
+            return state.reserve(requests)
+          },
+        }),
+      },
+    })
+    await harness.post()
+    for (let count = before; count > 0; count -= 1) await harness.post()
+    const booked = await harness.post()
+    const doomed = await harness.post({ expiresAt: clock.now() + hour / 2 })
+    const rescued = await harness.post({ expiresAt: clock.now() + (before + 1.5) * hour })
+    assert.equal((await harness.notification(doomed.id)).undecided, true)
+    assert.equal((await harness.notification(rescued.id)).undecided, true)
+    void harness.gateway.gate.cancel('default', booked.id)
+    await harness.runFor(20)
+    const newcomer = harness.gateway.gate.admit({ caller, drafts: [draftTo('ada')] })
+    await harness.runFor(2_000)
+    assert.equal((await harness.notification(rescued.id)).dueAt, booked.dueAt)
+    const [admitted] = await newcomer
+    assert.ok((await harness.notification(admitted!.notification.id)).dueAt > booked.dueAt)
+    await harness.stop()
+  })

@@ -148,7 +148,8 @@ test('a recipient who changes a preference in the middle of a pass overtakes nob
   assert.ok(newAt >= dueAt.at(-1)!, `the newcomer is ${dueAt.at(-1)! - newAt} ms before the last who waited`)
 })
 
-const noPause: MoveUpPause = { begin: async () => {}, lookedAt: async () => {}, end: async () => {} }
+const nothing = async (): Promise<void> => {}
+const noPause: MoveUpPause = { begin: nothing, endSoon() {}, lookedAt: nothing, end: nothing }
 
 test('a turn evaluates those again who may take a place that became free behind it, and no others', () => {
   const ids = ['a', 'b', 'c', 'd']

@@ -329,7 +329,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
       const booked = subjects.get(key)?.booked
       let floor = Number.NEGATIVE_INFINITY
       for (const id of ids) floor = Math.max(floor, booked?.get(id) ?? floor)
-      floors.set(key, floor)
+      return floors.set(key, floor) && ids.every((id) => (booked?.get(id) ?? 0) > clock.now())
     },
     async waiting(asked, { first: isSoonEnough = false } = {}) {
       const [ids] = await each([{ subject: asked }], ({ subject }) => idsOf(subject), { isSoonEnough })

@@ -38,8 +38,8 @@ export function mergeBehindFloor(
 export interface NewcomerFloors {
   /** Reserves; a newcomer no earlier than the floor of its subject. */
   reserve(request: LimitRequest, id: string): Reservation
-  /** No newcomer of the subject is booked before this instant, epoch ms; one that has passed ends it. */
-  set(key: string, floor: number): void
+  /** No newcomer of the subject is booked before this instant, epoch ms; one that has passed ends it: false. */
+  set(key: string, floor: number): boolean
   /** True if newcomers are booked behind a floor. */
   has(key: string): boolean
   /** Moves the floor of a subject to this instant, epoch ms, where it has an earlier one. */
@@ -68,8 +68,10 @@ export function createNewcomerFloors(
       return mergeBehindFloor(request, first, second)
     },
     set(key, floor) {
-      if (floor > clock.now()) floors.set(key, floor)
+      const isToCome = floor > clock.now()
+      if (isToCome) floors.set(key, floor)
       else floors.delete(key)
+      return isToCome
     },
     has: (key) => floors.has(key),
     raise(key, floor) {

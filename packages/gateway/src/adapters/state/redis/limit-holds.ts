@@ -6,6 +6,7 @@
 import type { LimitState, Subject } from '../../../ports.ts'
 import { Pauses } from '../pauses.ts'
 import type { LimitCall, LimitCalls } from './limit-calls.ts'
+import type { Reply } from './redis-answers.ts'
 
 export interface LimitHoldsOptions {
   readonly calls: Pick<LimitCalls, 'newToken' | 'run'>
@@ -43,18 +44,20 @@ export function createLimitHolds({ calls, member, onError }: LimitHoldsOptions):
   const held = new Map<string, Held>()
   const floorToken = `${member}:floor`
 
-  async function tell(call: LimitCall): Promise<void> {
+  /** Returns what the script answers; undefined where it did not. */
+  async function tell(call: LimitCall): Promise<Reply | undefined> {
     try {
-      await calls.run(call)
+      return (await calls.run(call))[0]
     } catch (error) {
       onError('hold newcomers of a subject up', error)
+      return undefined
     }
   }
 
-  const tellHold = (subject: Subject, tokens: readonly string[]): Promise<void> =>
+  const tellHold = (subject: Subject, tokens: readonly string[]): Promise<unknown> =>
     tell({ operation: 'hold', subject, own: [JSON.stringify(tokens.map((token) => [token, false]))] })
 
-  const tellFloor = (subject: Subject, ids: readonly string[]): Promise<void> =>
+  const tellFloor = (subject: Subject, ids: readonly string[]): Promise<Reply | undefined> =>
     tell({ operation: 'floor', subject, token: floorToken, own: [JSON.stringify(ids)] })
 
   function of(subject: Subject): Held {
@@ -124,7 +127,7 @@ export function createLimitHolds({ calls, member, onError }: LimitHoldsOptions):
       const hadFloor = own.floorIds.length > 0
       own.floorIds = ids
       dropIdle(own)
-      if (hadFloor || ids.length > 0) await tellFloor(subject, ids)
+      return (hadFloor || ids.length > 0) && (await tellFloor(subject, ids)) === 1
     },
     async close() {
       clearInterval(renewing)

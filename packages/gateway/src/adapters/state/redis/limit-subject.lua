@@ -162,10 +162,13 @@ if operation == 'release' then
   keepHolds(holds)
   return { 'ok' }
 end
--- The floor of newcomers: the latest instant that one of these ids holds.
+-- The floor of newcomers: the latest instant that one of these ids holds. Answers 1 where each of them holds one.
 if operation == 'floor' then
-  local floor = 0
-  for _, id in ipairs(cjson.decode(ARGV[9])) do floor = max(floor, placeOf(id) or 0) end
+  local floor, isWhole = 0, 1
+  for _, id in ipairs(cjson.decode(ARGV[9])) do
+    local at = placeOf(id)
+    if at then floor = max(floor, at) else isWhole = 0 end
+  end
   if floor > 0 then
     hold({ { token, floor } })
   elseif row[2] then
@@ -173,7 +176,7 @@ if operation == 'floor' then
     holds[token] = nil
     keepHolds(holds)
   end
-  return { 'ok', floor > 0 and 1 or 0 }
+  return { 'ok', floor > 0 and isWhole or 0 }
 end
 if operation == 'delist' then
   if call('ZSCORE', waiting, ARGV[9]) == 'inf' then call('ZREM', waiting, ARGV[9]) end
