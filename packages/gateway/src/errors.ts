@@ -106,6 +106,7 @@ export class SluiceError extends Error {
  * notification for which it was thrown.
  */
 export function concernsAll(error: unknown): boolean {
+  if (error instanceof HeldUpError) return false
   const { code, row } = error as Partial<SluiceError>
   return (code === 'STORE_UNAVAILABLE' || code === 'STATE_UNAVAILABLE') && row === undefined
 }

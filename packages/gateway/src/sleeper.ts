@@ -2,7 +2,7 @@
  * Sleeps of background work, which a stop ends at once: pauses between two tries, and between two slices of a long walk.
  * Beside them stand the delay until the next try (backoff), and work that is repeated until it is done.
  */
-import { concernsAll } from './errors.ts'
+import { concernsAll, isStateAway } from './errors.ts'
 import type { Clock } from './ports.ts'
 
 const longestMs = 60_000
@@ -20,7 +20,7 @@ const triesPerMs = 1
  * @param tried - how many are tried again at present
  */
 export function retryDelayMs(firstMs: number, failures: number, error: unknown, tried: number): number {
-  const isAway = error !== undefined && concernsAll(error)
+  const isAway = error !== undefined && (concernsAll(error) || isStateAway(error))
   const max = isAway ? Math.max(awayMs, tried / triesPerMs) : longestMs
   return Math.min(max, firstMs * 2 ** Math.min(failures, 30))
 }

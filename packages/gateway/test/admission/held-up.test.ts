@@ -1,9 +1,10 @@
-/** Notifications that are accepted undecided because newcomers of their recipient are held up keep nobody else back. */
+/** One recipient whose newcomers are held up keeps nobody else back. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HeldUpError } from '../../src/errors.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
-import { createHarness, second } from '../harness.ts'
+import { broken, createScripted, delivered } from '../delivery/scripted.ts'
+import { createHarness, hour, second } from '../harness.ts'
 
 test('one recipient whose newcomers are held up for seconds keeps no other recipient of the tenant undecided', async () => {
   const clock = createVirtualClock(Date.UTC(2026, 10, 21, 12))
@@ -47,5 +48,39 @@ test('one recipient whose newcomers are held up for seconds keeps no other recip
     [first.id, last.id],
   )
   await harness.check()
+  await harness.stop()
+})
+
+test('a redrive goes on with others where newcomers of one recipient are held up', async () => {
+  let [isUp, isHeldUp] = [false, false]
+  const { provider } = createScripted(() => (isUp ? delivered : broken))
+  const harness = await createHarness({
+    policy: {
+      version: 1,
+      limits: [{ name: 'all', for: 'any', max: ['100/h'], over: 'delay' }],
+    },
+    parts: {
+      providers: [provider],
+      wrapState: (state) => ({
+        ...state,
+        async reserve(requests) {
+          if (isHeldUp && requests.some(({ subject }) => subject.recipient === 'ada'))
+            throw new HeldUpError('ada')
+          return state.reserve(requests)
+        },
+      }),
+    },
+  })
+  const ada = await harness.post()
+  const eve = await harness.post({ recipient: 'eve' })
+  await harness.runFor(hour)
+  assert.equal((await harness.notification(ada.id)).status, 'dead')
+  isUp = true
+  isHeldUp = true
+  const { redriven } = await harness.done(harness.gateway.gate.redrive({ all: true }))
+  assert.equal(redriven, 1)
+  isHeldUp = false
+  await harness.runFor(5 * second)
+  assert.equal((await harness.notification(eve.id)).status, 'delivered')
   await harness.stop()
 })
