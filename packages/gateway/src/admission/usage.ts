@@ -45,7 +45,7 @@ export function createUsage(options: UsageOptions) {
           const key = `${rule.name}\n${rule.stream}`
           if (seen.has(key)) continue
           seen.add(key)
-          const [reservation] = await state.preview([{ subject, id: 'usage', rules: [rule] }])
+          const [reservation] = await state.preview([{ subject, id: 'usage', rules: [rule], waited: true }])
           for (const { limit, window, used, max, remaining, reserved, freesAt } of reservation!.rules) {
             rows.push({
               limit: limitName(limit),

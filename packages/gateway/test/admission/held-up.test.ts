@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HeldUpError } from '../../src/errors.ts'
+import { recipientSubject } from '../../src/policy/subject.ts'
+import type { LimitState } from '../../src/ports.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
 import { broken, createScripted, delivered } from '../delivery/scripted.ts'
 import { createHarness, hour, second } from '../harness.ts'
@@ -82,5 +84,28 @@ test('a redrive goes on with others where newcomers of one recipient are held up
   isHeldUp = false
   await harness.runFor(5 * second)
   assert.equal((await harness.notification(eve.id)).status, 'delivered')
+  await harness.stop()
+})
+
+test('the usage of a recipient is told while newcomers are held up', async () => {
+  let paused: LimitState | undefined
+  const harness = await createHarness({
+    parts: {
+      wrapState(state) {
+        paused = state
+        return state
+      },
+    },
+  })
+  await harness.post()
+  const subject = recipientSubject('default', 'ada')
+  await paused!.pause([subject])
+  let isTold = false
+  void harness.gateway.gate.usage('default', 'ada').then(() => {
+    isTold = true
+  })
+  await harness.runFor(second)
+  await paused!.resume([subject])
+  assert.equal(isTold, true)
   await harness.stop()
 })
