@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { limit } from '@sluice/limits'
 import { createMemoryState } from '../../src/adapters/state/memory.ts'
-import type { Draft } from '../../src/model.ts'
+import type { Draft, Notification } from '../../src/model.ts'
 import type { Clock, LimitRequest, Store } from '../../src/ports.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
 import { createHarness, type Harness, hour } from '../harness.ts'
@@ -112,15 +112,32 @@ test('a newcomer that asks while the last of a line have not been looked at is b
   assert.equal((await state.reserve([request('6')]))[0]!.at, 1_000)
 })
 
+const hourly = {
+  version: 1,
+  maxDelay: '30d',
+  limits: [{ name: 'all', for: 'any', max: ['1/h'], over: 'delay' }],
+}
+
+/** Admits a newcomer behind `all`, of whom the second was cancelled: it is answered soon, and stands behind them. */
+async function assertNewcomerAnswered(harness: Harness, all: readonly Notification[]): Promise<void> {
+  let answeredAt: number | undefined
+  const newcomer = harness.gateway.gate.admit({ caller, drafts: [draftTo('ada')] }).then(([admitted]) => {
+    answeredAt = harness.clock.now()
+    return admitted!.notification.id
+  })
+  await harness.runFor(10_000)
+  assert.ok(answeredAt! <= 500, `answered after ${answeredAt} ms`)
+  const dueAt = await Promise.all(all.slice(2).map(async ({ id }) => (await harness.notification(id)).dueAt))
+  assert.ok((await harness.notification(await newcomer)).dueAt > dueAt.at(-1)!, 'it stands behind the last')
+  assert.equal(dueAt[0], all[1]!.dueAt)
+  await harness.stop()
+}
+
 test('a newcomer is answered while thirty move up slowly, and stands behind them', async () => {
   const clock = createVirtualClock(0)
   const harness = await createHarness({
     clock,
-    policy: {
-      version: 1,
-      maxDelay: '30d',
-      limits: [{ name: 'all', for: 'any', max: ['1/h'], over: 'delay' }],
-    },
+    policy: hourly,
     parts: {
       wrapState: (state) => ({
         ...state,
@@ -134,24 +151,8 @@ test('a newcomer is answered while thirty move up slowly, and stands behind them
   const all = await harness.postMany(Array.from({ length: 32 }, () => ({})))
   void harness.gateway.gate.cancel('default', all[1]!.id)
   await harness.runFor(50)
-  let answeredAt: number | undefined
-  const newcomer = harness.gateway.gate.admit({ caller, drafts: [draftTo('ada')] }).then(([admitted]) => {
-    answeredAt = clock.now()
-    return admitted!.notification.id
-  })
-  await harness.runFor(10_000)
-  assert.ok(answeredAt! <= 500, `answered after ${answeredAt} ms`)
-  const dueAt = await Promise.all(all.slice(2).map(async ({ id }) => (await harness.notification(id)).dueAt))
-  assert.ok((await harness.notification(await newcomer)).dueAt > dueAt.at(-1)!, 'it stands behind the last')
-  assert.equal(dueAt[0], all[1]!.dueAt)
-  await harness.stop()
+  await assertNewcomerAnswered(harness, all)
 })
-
-const hourly = {
-  version: 1,
-  maxDelay: '30d',
-  limits: [{ name: 'all', for: 'any', max: ['1/h'], over: 'delay' }],
-}
 
 test('a newcomer is answered while the record takes seconds to write the first who move up', async () => {
   const clock = createVirtualClock(0)
@@ -172,17 +173,7 @@ test('a newcomer is answered while the record takes seconds to write the first w
   isSlow = true
   void harness.gateway.gate.cancel('default', all[1]!.id)
   await harness.runFor(20)
-  let answeredAt: number | undefined
-  const newcomer = harness.gateway.gate.admit({ caller, drafts: [draftTo('ada')] }).then(([admitted]) => {
-    answeredAt = clock.now()
-    return admitted!.notification.id
-  })
-  await harness.runFor(10_000)
-  assert.ok(answeredAt! <= 500, `answered after ${answeredAt} ms`)
-  const dueAt = await Promise.all(all.slice(2).map(async ({ id }) => (await harness.notification(id)).dueAt))
-  assert.ok((await harness.notification(await newcomer)).dueAt > dueAt.at(-1)!, 'it stands behind the last')
-  assert.equal(dueAt[0], all[1]!.dueAt)
-  await harness.stop()
+  await assertNewcomerAnswered(harness, all)
 })
 
 for (const before of [0, 1])

@@ -4,24 +4,33 @@ import { it } from 'node:test'
 import { limit } from '@sluice/limits'
 import { needs } from '../../../../../../scripts/services/needs.ts'
 import { createSystemClock } from '../../../../src/adapters/clock.ts'
-import { createRedisLimits } from '../../../../src/adapters/state/redis/redis-limits.ts'
-import type { PlanLate } from '../../../../src/ports/limiter.ts'
-import type { RecoveredSubject } from '../../../../src/ports/recovered-subject.ts'
+import {
+  createRedisLimits,
+  type RedisLimitsOptions,
+} from '../../../../src/adapters/state/redis/redis-limits.ts'
 import type { LimitState } from '../../../../src/ports.ts'
 import { newPrefix, openRedis } from './open.ts'
 
 const subject = { key: 'acme/ada', tenant: 'acme', recipient: 'ada' }
 const rules = [limit('one', '1/10s', { stream: 'all' })]
 
+function open(prefix: string, member: string, more: Partial<RedisLimitsOptions> = {}): LimitState {
+  return createRedisLimits({
+    redis: openRedis('redis', { deadlineMs: 500, prefix }),
+    clock: createSystemClock(),
+    member,
+    marginMs: 20,
+    rulesName: () => 'rules',
+    recover: async () => ({ entries: [], fingerprints: [], waitlist: [] }),
+    ...more,
+  })
+}
+
 it('fills a subject whose record takes longer to read than a claim lasts', needs('redis'), async () => {
   const clock = createSystemClock()
   let reads = 0
-  const limits = createRedisLimits({
-    redis: openRedis('redis', { deadlineMs: 500 }),
+  const limits = open(newPrefix(), 'a', {
     clock,
-    member: 'a',
-    marginMs: 20,
-    rulesName: () => 'rules',
     async recover() {
       reads += 1
       await new Promise((resolve) => setTimeout(resolve, 2_600))
@@ -43,23 +52,15 @@ it('fills a subject whose record takes longer to read than a claim lasts', needs
 })
 
 it('fills a subject in the place of a process that reads nothing', needs('redis'), async () => {
-  const clock = createSystemClock()
   const prefix = newPrefix()
-  const open = (member: string, recover: () => Promise<RecoveredSubject>) =>
-    createRedisLimits({
-      redis: openRedis('redis', { deadlineMs: 500, prefix }),
-      clock,
-      member,
-      marginMs: 20,
-      rulesName: () => 'rules',
-      recover,
-    })
   const { promise: asked, resolve: asks } = Promise.withResolvers<void>()
-  const hangs = open('a', () => {
-    asks()
-    return new Promise(() => {})
+  const hangs = open(prefix, 'a', {
+    recover() {
+      asks()
+      return new Promise(() => {})
+    },
   })
-  const goesOn = open('b', async () => ({ entries: [], fingerprints: [], waitlist: [] }))
+  const goesOn = open(prefix, 'b')
   hangs.reserve([{ subject, id: '1', rules }]).catch(() => undefined)
   await asked
   for (const endMs = performance.now() + 20_000; ; )
@@ -77,16 +78,7 @@ it(
   needs('redis'),
   async () => {
     const prefix = newPrefix()
-    const [pausing, other] = ['a', 'b'].map((member) =>
-      createRedisLimits({
-        redis: openRedis('redis', { deadlineMs: 500, prefix }),
-        clock: createSystemClock(),
-        member,
-        marginMs: 20,
-        rulesName: () => 'rules',
-        recover: async () => ({ entries: [], fingerprints: [], waitlist: [] }),
-      }),
-    ) as [LimitState, LimitState]
+    const [pausing, other] = [open(prefix, 'a'), open(prefix, 'b')]
     await pausing.pause([subject])
     const asked = [pausing, other].map((limits, index) =>
       limits.reserve([{ subject, id: `${index}`, rules }]),
@@ -106,18 +98,10 @@ it(
   needs('redis'),
   async () => {
     const prefix = newPrefix()
-    const opened = (member: string, planLate: PlanLate) =>
-      createRedisLimits({
-        redis: openRedis('redis', { deadlineMs: 500, prefix }),
-        clock: createSystemClock(),
-        member,
-        marginMs: 20,
-        rulesName: () => 'rules',
-        recover: async () => ({ entries: [], fingerprints: [], waitlist: [] }),
-        planLate,
-      })
-    const planning = opened('a', () => new Promise((resolve) => setTimeout(resolve, 1_800)))
-    const other = opened('b', async () => {})
+    const planning = open(prefix, 'a', {
+      planLate: () => new Promise((resolve) => setTimeout(resolve, 1_800)),
+    })
+    const other = open(prefix, 'b', { planLate: async () => {} })
     await other.reserve([{ subject, id: 'due', rules }])
     const planned = planning.planAround!([{ subject, id: 'kept' }])
     await new Promise((resolve) => setTimeout(resolve, 50))
