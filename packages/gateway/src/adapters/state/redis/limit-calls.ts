@@ -4,10 +4,11 @@
  * the library's script has decided. An unknown subject is filled from the record by one caller; others ask again meanwhile.
  */
 import { createLimits, type Limits, LimitsError, redisStore } from '@sluice/limits'
-import { HeldUpError, RulesReplaced } from '../../../errors.ts'
+import { RulesReplaced } from '../../../errors.ts'
 import type { RecoveredSubject } from '../../../ports/recovered-subject.ts'
 import type { Clock, Subject } from '../../../ports.ts'
 import { type ClaimRenewal, keepClaim } from './claim-renewal.ts'
+import { createHeldUpQueues, isHeldUp, pausesMs } from './held-up-queues.ts'
 import { isOverBy } from './is-over-by.ts'
 import type { OutdatedSubjects } from './outdated-subjects.ts'
 import { type Reply, unavailable } from './redis-answers.ts'
@@ -42,8 +43,11 @@ export interface LimitCall {
   readonly token?: string
   /** The longest time that it may take, ms. @defaultValue that of `redis` */
   readonly deadlineMs?: number
-  /** Until when it waits where it is held up, an instant of `Clock.monotonic`. @defaultValue until the hold ends, or its lease */
-  readonly heldUpUntil?: number
+  /**
+   * A newcomer waits until then where newcomers are held up, an instant of `Clock.monotonic`. Another question waits
+   * until the plan that holds it up ends, or its lease.
+   */
+  readonly newcomerUntil?: number | undefined
 }
 
 /** An answer with what the operation adds to that of the library. */
@@ -96,8 +100,8 @@ const fillsMs = 2_000
 export const heldUpMs = 1_000
 /** A claim to fill a subject lapses 2 s after it was renewed last (limit-subject.lua). */
 const renewal: ClaimRenewal = { everyMs: 800, timesMax: 10 }
-/** Pauses before the next question, while another process fills a subject or newcomers are held up, ms. */
-const pausesMs = [5, 10, 20, 40] as const
+/** Pauses before the next question, while another process fills a subject or plans it, ms. */
+const pauseMsOf = (tries: number): number => pausesMs[Math.min(tries, pausesMs.length - 1)]!
 /**
  * An id that no limit counts, and no notification has: it keeps a value without other ids, so that a recipient without
  * notifications is known (limit-subject.lua).
@@ -131,6 +135,7 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
   const { redis, clock, member, marginMs, recover, rulesName, onOutdated, outdated, onError } = options
   /** Fills under way, by subject: as many as subjects that questions of this process wait for. */
   const filling = new Map<string, Promise<string | undefined>>()
+  const heldUpQueues = createHeldUpQueues(clock)
   let generation = 0
   let serial = 0
   let asking: LimitQuestion | undefined
@@ -174,13 +179,30 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
         return reply as readonly Reply[]
       })
 
-  /** Asks until the subject is known and open; returns the answer, its kind first. */
+  /** Asks until the subject is open to the question; returns the answer, its kind first. */
   async function askUntilOpen(call: LimitCall, args: readonly string[]): Promise<readonly Reply[]> {
-    const { subject, hasRules = false, token = newToken(), deadlineMs = redis.deadlineMs } = call
-    let begun = generation
+    const { subject, newcomerUntil } = call
+    const token = call.token ?? newToken()
+    const begun = generation
+    const question = () => askUntilKnown(call, token, args, begun)
+    if (newcomerUntil !== undefined) return heldUpQueues.ask(subject.key, newcomerUntil, question)
+    for (let tries = 0; ; tries += 1) {
+      const reply = await question()
+      if (!isHeldUp(reply)) return reply
+      await sleep(pauseMsOf(tries))
+    }
+  }
+
+  /** Asks until the subject is known. `begun` is the generation of rules for which the question was made. */
+  async function askUntilKnown(
+    call: LimitCall,
+    token: string,
+    args: readonly string[],
+    begun: number,
+  ): Promise<readonly Reply[]> {
+    const { subject, hasRules = false, deadlineMs = redis.deadlineMs } = call
     let endsAt = clock.monotonic() + deadlineMs
     const givesUpAt = endsAt + fillsMs
-    const { heldUpUntil = Number.POSITIVE_INFINITY } = call
     let asked = call
     for (let tries = 0; ; tries += 1) {
       if (begun !== generation && hasRules) {
@@ -188,21 +210,11 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
         if (asked !== call) tellClaim('give up', subject, token)
         throw new RulesReplaced()
       }
-      begun = generation
       const reply = await send(asked, token, args, endsAt - clock.monotonic())
-      const kind = String(reply[0])
-      if (kind !== '?' && kind !== 'paused') return reply
-      const pauseMs = pausesMs[Math.min(tries, pausesMs.length - 1)]!
-      if (kind === 'paused') {
-        if (clock.monotonic() >= heldUpUntil) throw new HeldUpError(subject.key)
-        await sleep(pauseMs)
-        // A pause is no fault of the server.
-        endsAt = clock.monotonic() + deadlineMs
-        continue
-      }
+      if (String(reply[0]) !== '?') return reply
       // Told to fill it while a fill is under way here: that one has lost its claim, with all that was in Redis.
       const own = reply[1] === 1 ? fill(call, token) : undefined
-      const filled = own ?? filling.get(subject.key) ?? sleep(pauseMs)
+      const filled = own ?? filling.get(subject.key) ?? sleep(pauseMsOf(tries))
       // A record that takes its time is no fault of the server, whichever process reads it.
       if (!(await isOverBy(clock, givesUpAt, filled))) throw unavailable(subject.key, 'it is being filled')
       const rules = await own

@@ -105,7 +105,7 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
     { subject }: Pick<LimitRequest, 'subject'>,
     own: readonly string[],
     question: (limits: Limits) => Promise<Decision>,
-    more: Pick<LimitCall, 'token' | 'heldUpUntil'> = {},
+    more: Pick<LimitCall, 'token' | 'newcomerUntil'> = {},
   ) {
     return calls.ask({ operation, subject, own, hasRules: true, ...more }, question)
   }
@@ -124,7 +124,7 @@ export function createRedisLimits(options: RedisLimitsOptions): LimitState {
       const given = { ...termsOf({ ...terms, rules: asked }), id }
       const own = [flag(newcomer), flag(asked.length > 0)]
       return ask(operation, request, own, (limits) => limits.reserve(subject.key, asked, given), {
-        heldUpUntil,
+        newcomerUntil: newcomer ? heldUpUntil : undefined,
       })
     }
     const first = await reservation(request, isNew)

@@ -1,6 +1,7 @@
 /** Questions about the limits of a subject that is read from a slow record. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { limit } from '@sluice/limits'
 import { needs } from '../../../../../../scripts/services/needs.ts'
 import { createSystemClock } from '../../../../src/adapters/clock.ts'
@@ -92,6 +93,23 @@ it(
     await Promise.all([pausing.close(), other.close()])
   },
 )
+
+it('lets newcomers in, in the order in which they came', needs('redis'), async () => {
+  const prefix = newPrefix()
+  const [pausing, other] = [open(prefix, 'a'), open(prefix, 'b')]
+  for (let round = 0; round < 8; round += 1) {
+    const subject = { key: `acme/${round}`, tenant: 'acme', recipient: String(round) }
+    await pausing.pause([subject])
+    const first = other.reserve([{ subject, id: 'first', rules }])
+    // Between two questions of the first, at another moment each round.
+    await sleep(120 + 7 * round)
+    await pausing.resume([subject])
+    const second = other.reserve([{ subject, id: 'second', rules }])
+    const [[one], [two]] = await Promise.all([first, second])
+    assert.ok(one!.at < two!.at, `round ${round}`)
+  }
+  await Promise.all([pausing.close(), other.close()])
+})
 
 it(
   'fires one that is due behind a plan of another process, however long that takes',
