@@ -286,10 +286,11 @@ export interface Digest {
   readonly openedAt: number
   /** The instant at which its window ends, or at which it is retried after a limit did not admit it. Epoch ms. */
   readonly closesAt: number
+  /** Where a limit holds it up: as what it holds its instant, of its authors the first. Its limits are found by that. */
+  readonly heldAs?: Pick<Notification, 'module' | 'to' | 'priority' | 'template' | 'actors'>
 }
 
 export const jobStatuses = ['running', 'done', 'cancelled'] as const
-type JobStatus = (typeof jobStatuses)[number]
 
 /** A recipient of a batch for whom nothing was accepted, with an error code as the reason. */
 export interface Refusal {
@@ -307,7 +308,7 @@ export interface Job {
   readonly tenant: string
   readonly module: string
   readonly createdAt: number
-  readonly status: JobStatus
+  readonly status: (typeof jobStatuses)[number]
   /** The number of recipients, refused ones included. */
   readonly total: number
   /** The number of recipients that are accepted or refused. */

@@ -160,11 +160,28 @@ export function watchLateness(
     })
   }
 
+  /**
+   * Tests if several changes of the recipient were under way meanwhile: each holds newcomers up for as long as the rights to
+   * send of other processes last (decision record 0032), one behind the other.
+   */
+  function isChangedTwice({ tenant, to }: Notification, from: number, until: number): boolean {
+    const changes = client.exchanges.filter(
+      ({ kind, caller, of, sentAt, answeredAt = until }) =>
+        kind === 'preferences' &&
+        caller.tenant === tenant &&
+        of === to.id &&
+        sentAt <= until &&
+        answeredAt >= from,
+    )
+    return changes.length > 1
+  }
+
   function look(call: Call, told: ReadonlyMap<string, Exchange>): void {
     const row = rows.get(call.message.id)
     const ready = row && readyAt(call, row, told)
     if (row === undefined || ready === undefined || ready >= call.at) return
     if (!calm.isCalm(ready - second, call.at) || hasFreed(row, ready - second, call.at)) return
+    if (isChangedTwice(row, ready, call.at)) return
     const limits = keysOf(call).map(({ rule, key }) => {
       const others = service.calls.filter(
         (each) => each !== call && keysOf(each).some((other) => other.key === key),

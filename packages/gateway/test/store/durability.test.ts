@@ -86,7 +86,7 @@ describe('the lock of the store', () => {
       DROP TABLE contents; DROP TABLE content_uses; ALTER TABLE notifications DROP COLUMN shared;
       DROP TABLE parts; DROP TABLE holds; DROP TABLE feedback; DROP TABLE sent; DROP TABLE feedback_waiting;
       DROP TABLE outbox; DROP TABLE intake_position; DROP TABLE poison;
-      ALTER TABLE tallies DROP COLUMN bytes;
+      ALTER TABLE tallies DROP COLUMN bytes; ALTER TABLE digests DROP COLUMN held_as;
       PRAGMA user_version = 1`)
     db.close()
     const again = open(path)

@@ -3,12 +3,10 @@
  * and has its turn by it: the limits tell which instant that is, as another gateway may have reserved it.
  */
 import type { Digest, Notification } from '../../model.ts'
-import type { DigestSpec } from '../../policy/policy.ts'
 import type { Clock } from '../../ports.ts'
-import type { RecipientLimiter } from '../../stages.ts'
+import type { RecipientLimiter, ReservationRequest } from '../../stages.ts'
 import type { UndoList } from '../../undo.ts'
 import type { Candidate } from '../candidate.ts'
-import { digestOf } from './digest-notification.ts'
 
 export interface DigestPlacesOptions {
   readonly limiter: Pick<RecipientLimiter, 'reservedAt' | 'lift'>
@@ -18,7 +16,7 @@ export interface DigestPlacesOptions {
 /** The subjects in which a digest has reserved an instant. */
 interface Place {
   /** Under the id of the digest. */
-  readonly notification: Notification
+  readonly notification: ReservationRequest['notification']
   readonly recipient: Candidate['recipient']
 }
 
@@ -31,9 +29,6 @@ interface Held extends Place {
 interface FoundDigest {
   readonly digest: Digest
   readonly recipient: Candidate['recipient']
-  readonly now: number
-  /** Its items. */
-  readonly items: readonly Notification[]
   readonly undo: UndoList
 }
 
@@ -50,9 +45,13 @@ export interface DigestPlaces {
   /** Remembers what this process has reserved for a digest. */
   remember(id: string, held: Held): void
   /** Cancels the digest's reservation while it is planned. Where its change is undone, the next plan has the same turn. */
-  lift(found: FoundDigest, spec?: DigestSpec): Promise<Lifted>
+  lift(found: FoundDigest): Promise<Lifted>
 }
 
+type HeldAs = NonNullable<Digest['heldAs']>
+
+/** The most authors in whose limits a digest holds its instant. */
+const authorsMax = 1_000
 /** Digests whose reservations are remembered, 1 kB each; forgotten reservations are held until their time. */
 const placesMax = 10_000
 /** A digest that leaves this much later than it was to leave, ms, leaves its place to those that wait behind it, as at `fire`. */
@@ -69,25 +68,29 @@ export function createDigestPlaces({ limiter, clock }: DigestPlacesOptions): Dig
 
   return {
     remember,
-    async lift(found, spec) {
+    async lift(found) {
       const { digest, undo } = found
       const { id } = digest
       const known = places.get(id)
-      const place = known ?? placeElsewhere(found, spec)
+      const held = placesOf(found, known)
+      const [place] = held
       if (place === undefined) return { inTurn: false, letGo: async () => {} }
-      const reservedAt = await limiter.reservedAt(place)
+      let reservedAt: number | undefined
+      for (const each of held) reservedAt ??= await limiter.reservedAt(each)
       // Another process may have put it off since then, or planned it again with those that wait.
       const liftedAt = reservedAt ?? known?.at
       places.delete(id)
       undo.add(() => {
         if (liftedAt !== undefined && !places.has(id)) remember(id, { ...place, at: liftedAt })
       })
-      const end = await limiter.lift(place)
+      const ends: ((isFree: boolean) => Promise<void>)[] = []
+      for (const each of held) ends.push(await limiter.lift(each))
       const letGo = async (leaves: boolean): Promise<void> => {
         const at = places.get(id)?.at ?? Number.POSITIVE_INFINITY
         const now = clock.now()
         const isAhead = liftedAt !== undefined && liftedAt > now
-        await end(isAhead ? at !== liftedAt : !leaves && at - now > nearMs)
+        const isFree = isAhead ? at !== liftedAt : !leaves && at - now > nearMs
+        for (const end of ends) await end(isFree)
       }
       return liftedAt === undefined
         ? { inTurn: false, letGo }
@@ -96,12 +99,37 @@ export function createDigestPlaces({ limiter, clock }: DigestPlacesOptions): Dig
   }
 }
 
-/** Returns where another process, or this one before its last start, may have reserved an instant for a digest. */
-function placeElsewhere(
-  { digest, recipient, items, now }: FoundDigest,
-  spec: DigestSpec | undefined,
-): Place | undefined {
-  const wasPutOff = spec !== undefined && digest.closesAt !== digest.openedAt + spec.windowMs
-  if (!wasPutOff || items.length === 0) return undefined
-  return { notification: digestOf(digest, spec, items, now), recipient }
+/**
+ * Returns where an instant is reserved for a digest: as the record tells, and as this process knows where its change of the
+ * record has failed, or where another process has reserved it for other authors since.
+ */
+function placesOf({ digest, recipient }: FoundDigest, known: Held | undefined): readonly Place[] {
+  const { heldAs } = digest
+  const places: readonly Place[] =
+    heldAs === undefined ? [] : [{ notification: heldNotification(digest, heldAs), recipient }]
+  if (known === undefined || places.some((each) => isSame(each.notification, known.notification)))
+    return places
+  return [...places, known]
+}
+
+/** Objects that are made alike, so that their fields have one order. */
+const isSame = (one: object | undefined, other: object | undefined): boolean =>
+  JSON.stringify(one) === JSON.stringify(other)
+
+/** True where a digest that is held up has the instant on record that it had before, in the same limits. */
+export const isSameHold = (one: Digest, other: Digest): boolean =>
+  one.closesAt === other.closesAt && isSame(one.heldAs, other.heldAs)
+
+/** Returns what the limits see of a digest that they hold up. */
+export function heldNotification(digest: Digest, heldAs: HeldAs): ReservationRequest['notification'] {
+  const { id, tenant, channel, category } = digest
+  return { id, tenant, channel, category, ...heldAs }
+}
+
+/** Returns as what a digest that is held up stands on record. */
+export function heldAsOf({ module, to, priority, template, actors = [] }: Notification): HeldAs {
+  return {
+    ...{ module, to, priority, actors: actors.slice(0, authorsMax) },
+    ...(template === undefined ? {} : { template }),
+  }
 }

@@ -18,7 +18,7 @@ import type { RecipientCache } from '../recipient-cache.ts'
 import { storedContent } from '../stored-content.ts'
 import { createDigestItems, type Gathered } from './digest-items.ts'
 import { digestData, digestOf } from './digest-notification.ts'
-import { createDigestPlaces, nearMs } from './digest-places.ts'
+import { createDigestPlaces, heldAsOf, heldNotification, isSameHold, nearMs } from './digest-places.ts'
 
 export interface DigestPlannerOptions {
   readonly store: Pick<Store, 'digestItems' | 'notification' | 'openDigest' | 'isVersioned'>
@@ -75,12 +75,24 @@ interface Closing {
   readonly undo: UndoList
 }
 
-/** Items whose authors are at their limits, and the time when the first of these authors has a free slot. */
-interface Behind {
-  readonly items: readonly Notification[]
+/** The instant at which a digest may leave that its limits hold up. */
+interface HeldUp {
   readonly until: number
+  /** As what it holds that instant, if it does. */
+  readonly heldAs?: NonNullable<Digest['heldAs']>
+}
+
+/** Items whose authors are at their limits, and the time when the first of these authors has a free slot. */
+interface Behind extends HeldUp {
+  readonly items: readonly Notification[]
   readonly author?: string
 }
+
+const putOff = ({ heldAs: _, ...digest }: Digest, closesAt: number, { heldAs }: HeldUp): Digest => ({
+  ...digest,
+  closesAt,
+  ...(heldAs === undefined ? {} : { heldAs }),
+})
 
 const noneBehind: Behind = { items: [], until: Number.POSITIVE_INFINITY }
 
@@ -98,20 +110,20 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
         hasBooked(await store.notification(planned.tenant, planned.id), planned)
     : undefined
 
-  /** Reserves a slot for a digest that is held up, so that new notifications come after it. Returns when it may leave. */
-  async function hold(closing: Closing, as: Notification, until: number): Promise<number> {
+  /** Reserves a slot for a digest that is held up, so that new notifications come after it. */
+  async function hold(closing: Closing, as: Notification, until: number): Promise<HeldUp> {
     const { digest, recipient, now, liftedAt, inTurn } = closing
-    const held = { notification: { ...as, id: digest.id }, recipient }
+    const held = { notification: heldNotification(digest, heldAsOf(as)), recipient }
     const place = { ...held, waitOnly: true, waited: true, horizonMs: policy.maxDelayMs }
     let [reservation] = await limiter.reserve([{ ...place, inTurn, notBefore: now }])
     // Its slot may stand closer to those behind it than the limits admit, as that of any other that left late.
     if (liftedAt !== undefined && liftedAt > now && reservation!.at > liftedAt)
       [reservation] = await limiter.reserve([{ ...place, inTurn: true, notBefore: liftedAt }])
-    if (!reservation!.held) return until
+    if (!reservation!.held) return { until }
     places.remember(digest.id, { ...held, at: reservation!.at })
     // Its turn has come, and the next instant is promised to another, who would leave first each time.
     if (inTurn && reservation!.at - now > nearMs) await limiter.planAround(held)
-    return reservation!.at
+    return { until: reservation!.at, heldAs: heldAsOf(as) }
   }
 
   async function holdBehind(closing: Closing, spec: DigestSpec, behind: Behind): Promise<Behind> {
@@ -120,7 +132,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
     const as = { ...digestOf(closing.digest, spec, items, closing.now), actors: [author] }
     // The others have taken the turn.
     const { liftedAt: _, ...anew } = closing
-    return { ...behind, until: await hold({ ...anew, inTurn: false }, as, until) }
+    return { ...behind, ...(await hold({ ...anew, inTurn: false }, as, until)) }
   }
 
   async function closingOf(
@@ -167,14 +179,14 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
     if (isLast(closing, taken)) return { kind: 'close', digest, left: 0 }
     // The digest has more items than one closing takes: it closes again at once.
     if (gathered.more || leftOf(closing, taken) > behind.items.length)
-      return { kind: 'postpone', digest: { ...digest, closesAt: clock.now() } }
-    return postponed(closing, taken, behind.until)
+      return { kind: 'postpone', digest: putOff(digest, clock.now(), behind) }
+    return postponed(closing, taken, behind)
   }
 
-  function postponed(closing: Closing, taken: number, until: number): DigestWrite {
+  function postponed(closing: Closing, taken: number, held: HeldUp): DigestWrite {
     const now = clock.now()
-    const closesAt = Number.isFinite(until) ? Math.max(now + 1, until) : now + policy.maxDelayMs
-    const digest = { ...closing.digest, closesAt }
+    const closesAt = Number.isFinite(held.until) ? Math.max(now + 1, held.until) : now + policy.maxDelayMs
+    const digest = putOff(closing.digest, closesAt, held)
     return closing.gathered.more
       ? { kind: 'postpone', digest }
       : { kind: 'postpone', digest, left: leftOf(closing, taken) }
@@ -189,9 +201,9 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
       .map((item) => advance(item, [event], patch))
   }
 
-  function stayOpen(closing: Closing, until: number): Plan {
-    const write = postponed(closing, 0, until)
-    const isAsBefore = closing.ended.length === 0 && write.digest.closesAt === closing.digest.closesAt
+  function stayOpen(closing: Closing, held: HeldUp): Plan {
+    const write = postponed(closing, 0, held)
+    const isAsBefore = closing.ended.length === 0 && isSameHold(write.digest, closing.digest)
     return { accept: [], moves: closing.ended, digests: isAsBefore ? [] : [write] }
   }
 
@@ -355,7 +367,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
       const max =
         spec === undefined ? singleMax : Math.max(itemsMax[extent], extent === 'whole' ? spec.minItems : 0)
       const found = await closingOf(digest, max, undo)
-      const { letGo, ...turn } = await places.lift({ ...found, items: found.gathered.items }, spec)
+      const { letGo, ...turn } = await places.lift(found)
       const closing: Closing = { ...found, ...turn }
       let plan: Plan | undefined
       try {

@@ -232,6 +232,30 @@ export function digests(test: Test): void {
     assert.deepEqual(ids(await store.dueDigests(epoch + 40, 9)), [digest.id])
   })
 
+  test('keeps as what a digest holds its instant until that changes', async (store) => {
+    const { heldAs: _, ...digest } = someDigest({ closesAt: epoch + 100 })
+    const { module, to, priority } = someNotification()
+    const heldAs = { module, to, priority, template: 'news', actors: ['eve', 'björn "b"'] }
+    await must(store, { digests: [{ kind: 'open', digest }] })
+    const held = { ...digest, closesAt: epoch + 200, heldAs }
+    await must(store, { digests: [{ kind: 'postpone', digest: held }] })
+    for (const found of [
+      await store.digest(digest.id),
+      await store.openDigest(digest),
+      ...(await store.dueDigests(epoch + 200, 9)),
+    ])
+      assert.deepEqual(found, held)
+    const item = someNotification({ status: 'digesting', digestId: digest.id })
+    await must(store, {
+      digests: [{ kind: 'join', digest: { ...digest, closesAt: epoch + 150 } }],
+      accept: [item],
+    })
+    assert.deepEqual(await store.digest(digest.id), { ...held, closesAt: epoch + 150 })
+    await must(store, { digests: [{ kind: 'postpone', digest: { ...digest, closesAt: epoch + 300 } }] })
+    assert.deepEqual(await store.digest(digest.id), { ...digest, closesAt: epoch + 300 })
+    await agree(store)
+  })
+
   test('returns the items of a digest page by page, whatever leaves meanwhile', async (store) => {
     const digest = someDigest()
     const items = Array.from({ length: 7 }, () =>

@@ -14,8 +14,10 @@ export class MemoryDigests {
     if (kind === 'close') {
       this.#open.delete(key)
     } else if (kind === 'postpone' || open === undefined || digest.closesAt < open.closesAt) {
-      this.#open.set(key, digest)
-      this.#closing.push(digest.closesAt, digest)
+      const heldAs = kind === 'postpone' ? undefined : open?.heldAs
+      const written = heldAs === undefined ? digest : { ...digest, heldAs }
+      this.#open.set(key, written)
+      this.#closing.push(written.closesAt, written)
     }
   }
 

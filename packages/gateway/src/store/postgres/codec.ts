@@ -300,6 +300,7 @@ export function encodeChange(change: Change, isLogged = false, pseudonymOf?: Pse
       name: write.digest.name,
       opened_at: write.digest.openedAt,
       closes_at: write.digest.closesAt,
+      held_as: write.digest.heldAs,
     })),
     rest: {
       ...(recipients && {

@@ -3,17 +3,19 @@ import type { Digest } from '../../model.ts'
 import type { Store } from '../../ports.ts'
 import type { Db } from './connection.ts'
 
-interface DigestRow extends Omit<Digest, 'openedAt' | 'closesAt'> {
+export interface DigestRow extends Omit<Digest, 'openedAt' | 'closesAt' | 'heldAs'> {
   readonly opened_at: number
   readonly closes_at: number
+  readonly held_as: Digest['heldAs'] | null
 }
 
-const columns = 'id, tenant, recipient, channel, category, name, opened_at, closes_at'
+export const columns = 'id, tenant, recipient, channel, category, name, opened_at, closes_at, held_as'
 
-const digestOf = ({ opened_at, closes_at, ...digest }: DigestRow): Digest => ({
+export const digestOf = ({ opened_at, closes_at, held_as, ...digest }: DigestRow): Digest => ({
   ...digest,
   openedAt: opened_at,
   closesAt: closes_at,
+  ...(held_as == null ? {} : { heldAs: held_as }),
 })
 
 export function createDigestReads(

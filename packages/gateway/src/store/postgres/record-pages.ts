@@ -1,11 +1,12 @@
 /** Reads a whole schema in pages, within a transaction: each kind by a cursor, so that no page sorts anything again. */
-import type { Digest, Job, Recipient, SharedContent } from '../../model.ts'
+import type { Job, Recipient, SharedContent } from '../../model.ts'
 import type { LogRecord } from '../../ports/delivery-log.ts'
 import type { WaitingReport } from '../../ports/feedback.ts'
 import type { AccountRecord, HoldRecord, JobWork, StoredAnswer, TimeLine } from '../../ports.ts'
 import type { EntryPage } from '../move.ts'
 import { readRowsFor, type WholeRow } from './codec.ts'
 import type { Db } from './connection.ts'
+import { type DigestRow, columns as digestColumns, digestOf } from './digest-reads.ts'
 import { eventOf, type FeedbackRow, sentOf, type sentRow } from './feedback.ts'
 import { type PoisonRow, type PositionRow, poisonOf, positionOf } from './intake.ts'
 
@@ -48,11 +49,8 @@ export async function* readPages(db: Db, keys: readonly string[]): AsyncGenerato
     }
   for await (const rows of rowsOf<{ body: Recipient }>(db, 'SELECT body FROM recipient'))
     yield { kind: 'recipient', entries: rows.map(({ body }) => body) }
-  for await (const rows of rowsOf<Digest>(
-    db,
-    `SELECT id, tenant, recipient, channel, category, name, opened_at AS "openedAt", closes_at AS "closesAt" FROM digest`,
-  ))
-    yield { kind: 'digest', entries: rows }
+  for await (const rows of rowsOf<DigestRow>(db, `SELECT ${digestColumns} FROM digest`))
+    yield { kind: 'digest', entries: rows.map(digestOf) }
   for await (const rows of rowsOf<{ job: Job; work: JobWork | null }>(
     db,
     'SELECT j.body AS job, k.body AS work FROM job j LEFT JOIN job_work k USING (id)',

@@ -65,7 +65,14 @@ async function open(options: Pick<HarnessOptions, 'wrap'> = {}) {
       const later = { ...asked!, id: digest!.id, notBefore: closesAt, waitOnly: true, waited: true }
       const [reservation] = await harness.done(Promise.resolve(state!.reserve([later])))
       assert.deepEqual([reservation!.held, reservation!.at], [true, closesAt])
-      const change = { digests: [{ kind: 'postpone', digest: { ...digest!, closesAt }, left: 2 }] } as const
+      const heldAs = {
+        module: 'app',
+        to: { id: digest!.recipient },
+        priority: 'normal',
+        actors: [''],
+      } as const
+      const postponed = { ...digest!, closesAt, heldAs }
+      const change = { digests: [{ kind: 'postpone', digest: postponed, left: 2 }] } as const
       assert.deepEqual(await harness.done(gateway.store.commit(change)), { applied: true })
       return digest!
     },

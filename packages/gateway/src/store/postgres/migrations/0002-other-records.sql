@@ -22,7 +22,7 @@ CREATE INDEX answer_created ON answer (created_at);
 CREATE TABLE digest (
   id text COLLATE "C" PRIMARY KEY, tenant text COLLATE "C" NOT NULL, recipient text COLLATE "C" NOT NULL,
   channel text NOT NULL, category text NOT NULL, name text NOT NULL,
-  opened_at bigint NOT NULL, closes_at bigint NOT NULL, owner bigint,
+  opened_at bigint NOT NULL, closes_at bigint NOT NULL, held_as json, owner bigint,
   UNIQUE (tenant, recipient, channel, category, name)
 );
 CREATE INDEX digest_due ON digest (closes_at);

@@ -93,14 +93,14 @@ CREATE FUNCTION write_digests(g json, bad int[]) RETURNS void LANGUAGE plpgsql A
 DECLARE w record;
 BEGIN
   FOR w IN SELECT * FROM json_to_recordset(g) AS x(c int, kind text, id text, tenant text, recipient text,
-      channel text, category text, name text, opened_at bigint, closes_at bigint) WHERE c <> ALL(bad) LOOP
+      channel text, category text, name text, opened_at bigint, closes_at bigint, held_as json) WHERE c <> ALL(bad) LOOP
     IF w.kind = 'close' THEN
       DELETE FROM digest WHERE id = w.id;
     ELSIF w.kind = 'postpone' THEN
-      UPDATE digest SET closes_at = w.closes_at WHERE id = w.id;
+      UPDATE digest SET closes_at = w.closes_at, held_as = w.held_as WHERE id = w.id;
     ELSE
-      INSERT INTO digest (id, tenant, recipient, channel, category, name, opened_at, closes_at)
-        VALUES (w.id, w.tenant, w.recipient, w.channel, w.category, w.name, w.opened_at, w.closes_at)
+      INSERT INTO digest (id, tenant, recipient, channel, category, name, opened_at, closes_at, held_as)
+        VALUES (w.id, w.tenant, w.recipient, w.channel, w.category, w.name, w.opened_at, w.closes_at, w.held_as)
         ON CONFLICT (id) DO UPDATE SET closes_at = least(digest.closes_at, excluded.closes_at);
     END IF;
   END LOOP;

@@ -18,14 +18,24 @@ export interface Digests {
   earliest(): number | undefined
 }
 
-const columns =
-  'id, tenant, recipient, channel, category, name, opened_at AS "openedAt", closes_at AS "closesAt", sum'
+interface DigestRow extends Omit<Digest, 'heldAs'> {
+  /** JSON. */
+  readonly heldAs: string | null
+}
+
+interface Stored extends DigestRow {
+  readonly sum: number
+}
+
+const columns = `id, tenant, recipient, channel, category, name, opened_at AS "openedAt", closes_at AS "closesAt",
+  held_as AS "heldAs", sum`
 
 export function prepareDigests(db: DatabaseSync): Digests {
-  const insert = db.prepare(`INSERT INTO digests VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
-  const postpone = db.prepare('UPDATE digests SET closes_at = ?, sum = ? WHERE id = ?')
+  const insert = db.prepare(
+    `INSERT INTO digests VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+  )
+  const postpone = db.prepare('UPDATE digests SET closes_at = ?, held_as = ?, sum = ? WHERE id = ?')
   const remove = db.prepare('DELETE FROM digests WHERE id = ?')
-  const closesAt = db.prepare('SELECT closes_at AS at FROM digests WHERE id = ?')
   // Partial index `collecting`: a close reads one entry, a postponement the entries that stay.
   const collected = db.prepare('SELECT count(*) AS n FROM states WHERE status = 2 AND digest_id = ?')
   const became = db.prepare('SELECT 1 FROM notifications WHERE id = ?')
@@ -37,10 +47,12 @@ export function prepareDigests(db: DatabaseSync): Digests {
   )
   const first = db.prepare('SELECT min(closes_at) AS at FROM digests')
 
+  const put = (row: DigestRow): boolean =>
+    postpone.run(row.closesAt, row.heldAs, checksumOf(textOf(row)), row.id).changes === 1
+
   function join(d: Digest): boolean {
-    const row = closesAt.get(d.id)
-    if (row !== undefined && (row.at as number) > d.closesAt)
-      postpone.run(d.closesAt, checksumOf(textOf(d)), d.id)
+    const row = byId.get(d.id) as Stored | undefined
+    if (row !== undefined && row.closesAt > d.closesAt) put({ ...d, heldAs: row.heldAs })
     return row !== undefined
   }
 
@@ -49,14 +61,15 @@ export function prepareDigests(db: DatabaseSync): Digests {
     if (join(d)) return true
     if (became.get(d.id) !== undefined) return false
     const { id, tenant, recipient, channel, category, name, openedAt, closesAt: at } = d
-    const row = [id, tenant, recipient, channel, category, name, openedAt, at, checksumOf(textOf(d))]
-    return insert.run(...row).changes === 1
+    const row = rowOf(d)
+    const sum = checksumOf(textOf(row))
+    return (
+      insert.run(id, tenant, recipient, channel, category, name, openedAt, at, sum, row.heldAs).changes === 1
+    )
   }
 
-  function mend({ sum, ...row }: Record<string, unknown>, until: number): void {
-    const digest = row as unknown as Digest
-    if (checksumOf(textOf(digest)) !== sum)
-      postpone.run(until, checksumOf(textOf({ ...digest, closesAt: until })), digest.id)
+  function mend({ sum, ...row }: Stored, until: number): void {
+    if (checksumOf(textOf(row)) !== sum) put({ ...row, closesAt: until, heldAs: null })
   }
 
   return {
@@ -67,7 +80,7 @@ export function prepareDigests(db: DatabaseSync): Digests {
         case 'open':
           return open(d)
         case 'postpone':
-          return postpone.run(d.closesAt, checksumOf(textOf(d)), d.id).changes === 1
+          return put(rowOf(d))
         case 'close':
           return remove.run(d.id).changes === 1
       }
@@ -85,20 +98,27 @@ export function prepareDigests(db: DatabaseSync): Digests {
       const rows = due.all(until, limit)
       const read = readable(rows, readDigest)
       // The items of a damaged digest must come to an end: the row is taken as it reads, and is due.
-      if (read.damaged.length > 0) for (const row of rows) mend(row, until)
+      if (read.damaged.length > 0) for (const row of rows) mend(row as unknown as Stored, until)
       return read
     },
     earliest: () => (first.get()?.at as number | null) ?? undefined,
   }
 }
 
-function textOf(d: Digest): string {
-  return `${d.id} ${d.tenant} ${d.recipient} ${d.channel} ${d.category} ${d.name} ${d.openedAt} ${d.closesAt}`
+const rowOf = ({ heldAs, ...digest }: Digest): DigestRow => ({
+  ...digest,
+  heldAs: heldAs === undefined ? null : JSON.stringify(heldAs),
+})
+
+function textOf(row: DigestRow): string {
+  const { id, tenant, recipient, channel, category, name, openedAt, closesAt, heldAs } = row
+  const text = `${id} ${tenant} ${recipient} ${channel} ${category} ${name} ${openedAt} ${closesAt}`
+  return heldAs === null ? text : `${text} ${heldAs}`
 }
 
-function readDigest(row: Record<string, unknown>): Digest {
-  const { sum, ...rest } = row
-  const digest = rest as unknown as Digest
-  checksum(textOf(digest), sum, `digest ${digest.id}`)
-  return digest
+function readDigest(stored: Record<string, unknown>): Digest {
+  const { sum, ...row } = stored as unknown as Stored
+  checksum(textOf(row), sum, `digest ${row.id}`)
+  const { heldAs, ...digest } = row
+  return heldAs === null ? digest : { ...digest, heldAs: JSON.parse(heldAs) as NonNullable<Digest['heldAs']> }
 }
