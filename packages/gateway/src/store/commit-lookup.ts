@@ -85,7 +85,8 @@ async function jobIsWritten(store: LookedUp, write: JobWrite): Promise<boolean> 
 async function digestIsWritten(store: LookedUp, { kind, digest }: DigestWrite): Promise<boolean> {
   const stored = await store.digest(digest.id)
   if (kind === 'close') return stored === undefined
-  return stored !== undefined && (kind !== 'postpone' || stored.closesAt === digest.closesAt)
+  if (stored === undefined || kind !== 'postpone') return stored !== undefined
+  return stored.closesAt === digest.closesAt && isSame(stored.heldAs ?? {}, digest.heldAs ?? {})
 }
 
 /** Tests if the record of an account stands there. One that holds nothing removes it. */

@@ -10,6 +10,7 @@ import { actorsOf, type Watched } from './oracle.ts'
 import type { Calm } from './oracle-calm.ts'
 import type { WatchedRecord } from './oracle-record.ts'
 import { type LimitRule, limitsOf, second } from './settings.ts'
+import { rightMs } from './sim-fleet-record.ts'
 import type { Call } from './sim-provider.ts'
 
 /** Windows are kept some 20 ms longer than written. */
@@ -161,10 +162,10 @@ export function watchLateness(
   }
 
   /**
-   * Tests if several changes of the recipient were under way meanwhile: each holds newcomers up for as long as the rights to
-   * send of other processes last (decision record 0032), one behind the other.
+   * The time for which changes of the recipient held newcomers up meanwhile, but for one, ms: each does for as long as the
+   * rights to send of other processes last (decision record 0032), one behind the other.
    */
-  function isChangedTwice({ tenant, to }: Notification, from: number, until: number): boolean {
+  function changesMs({ tenant, to }: Notification, from: number, until: number): number {
     const changes = client.exchanges.filter(
       ({ kind, caller, of, sentAt, answeredAt = until }) =>
         kind === 'preferences' &&
@@ -173,7 +174,7 @@ export function watchLateness(
         sentAt <= until &&
         answeredAt >= from,
     )
-    return changes.length > 1
+    return Math.max(0, changes.length - 1) * rightMs
   }
 
   function look(call: Call, told: ReadonlyMap<string, Exchange>): void {
@@ -181,7 +182,6 @@ export function watchLateness(
     const ready = row && readyAt(call, row, told)
     if (row === undefined || ready === undefined || ready >= call.at) return
     if (!calm.isCalm(ready - second, call.at) || hasFreed(row, ready - second, call.at)) return
-    if (isChangedTwice(row, ready, call.at)) return
     const limits = keysOf(call).map(({ rule, key }) => {
       const others = service.calls.filter(
         (each) => each !== call && keysOf(each).some((other) => other.key === key),
@@ -218,7 +218,7 @@ export function watchLateness(
     if (earliest === undefined || !areIdle({ settings, service }, Math.min(earliest, call.at), call.at))
       return
     looked += 1
-    if (call.at - earliest > lateMs)
+    if (call.at - earliest > lateMs + changesMs(row, ready, call.at))
       world.violate('4 late', `${row.id} was sent ${call.at - earliest} ms after the earliest instant`)
   }
 

@@ -171,33 +171,6 @@ test('a digest that another process has put off collects a newcomer for a window
   await b.stop()
 })
 
-test('a digest that one process has put off gives its instant up in all limits when its items are cancelled by another', async () => {
-  const hour = 60 * minute
-  const limits = [
-    { name: 'hourly', for: 'any', max: ['1/h'], over: 'delay' },
-    { name: 'author', for: 'any', per: ['actor'], max: ['1/h'], over: 'delay' },
-  ]
-  const { clock, a, b } = await twoProcesses({ policy: { ...policy, limits }, sharesLimits: true })
-  // The first process closes the digests of both, and puts this one off behind what has left.
-  await clock.runUntil(clock.now() + minute)
-  const beginsAt = clock.now()
-  await b.post({ actor: 'bob' })
-  const ids = await collect(2, b)
-  await clock.runUntil(beginsAt + 20 * minute)
-  const [digest] = await b.gateway.store.dueDigests(beginsAt + 2 * hour, 1)
-  assert.ok(digest!.closesAt - beginsAt >= hour, 'it is put off')
-  for (const id of ids) await b.done(b.gateway.gate.cancel(tenant, id))
-  assert.equal(await b.gateway.store.digest(digest!.id), undefined)
-  const next = [await b.post({ actor: 'eve' }), await b.post({ recipient: 'dan', actor: 'bob' })]
-  assert.deepEqual(
-    next.map(({ dueAt }) => Math.floor((dueAt - beginsAt) / hour)),
-    [1, 1],
-    'each is the next one of the recipient, or of the author',
-  )
-  await a.stop()
-  await b.stop()
-})
-
 for (const [what, items] of [
   ['a digest', 2],
   ['an item that leaves a digest alone', 1],

@@ -55,12 +55,13 @@ export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
    */
   const closing = new Map<string, Promise<void>>()
 
-  async function closeOnce(digest: Digest, extent: Extent, undo: UndoList): Promise<true | Conflicted> {
+  /** Returns the digest as it stands on record where that has changed. */
+  async function closeOnce(digest: Digest, extent: Extent, undo: UndoList): Promise<true | Digest> {
     const plan = await planner.plan(digest, extent, undo)
     // Nothing has changed: its limits still hold it up.
     if (isEmpty(plan)) return true
     // A digest closed by a concurrent change needs nothing more.
-    if (!(await ledger.commit(plan)).applied) return (await planner.isOpen(digest)) ? conflicted : true
+    if (!(await ledger.commit(plan)).applied) return (await planner.present(digest)) ?? true
     undo.keep()
     schedule([...plan.accept, ...plan.moves.map((move) => move.after)], plan.contents)
     for (const { before, after } of plan.moves) {
@@ -86,12 +87,18 @@ export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
     scheduler.noteDigest(closesAt)
   }
 
-  async function closeAlone(digest: Digest): Promise<void> {
+  async function closeAlone(found: Digest): Promise<void> {
+    let digest = found
     // Items that want to join wait until it is known whether the digest stays open.
     const letJoin = digests.hold(digest)
     try {
       const extent = extentAfter(failures.get(digest.id) ?? 0)
-      const result = await retryOnConflict(() => withUndo(onError, (undo) => closeOnce(digest, extent, undo)))
+      const result = await retryOnConflict(async (): Promise<true | Conflicted> => {
+        const present = await withUndo(onError, (undo) => closeOnce(digest, extent, undo))
+        if (present === true) return true
+        digest = present
+        return conflicted
+      })
       if (result === conflicted)
         await putOff(digest, new Error('its items changed each time while it was being closed'))
     } catch (error) {
@@ -104,7 +111,8 @@ export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
   }
 
   async function closeIfOpen(digest: Digest): Promise<void> {
-    if (await planner.isOpen(digest)) await closeAlone(digest)
+    const present = await planner.present(digest)
+    if (present !== undefined) await closeAlone(present)
   }
 
   return {

@@ -44,6 +44,7 @@ interface Lifted {
 export interface DigestPlaces {
   /** Remembers what this process has reserved for a digest. */
   remember(id: string, held: Held): void
+  forget(id: string): void
   /** Cancels the digest's reservation while it is planned. Where its change is undone, the next plan has the same turn. */
   lift(found: FoundDigest): Promise<Lifted>
 }
@@ -68,6 +69,7 @@ export function createDigestPlaces({ limiter, clock }: DigestPlacesOptions): Dig
 
   return {
     remember,
+    forget: (id) => void places.delete(id),
     async lift(found) {
       const { digest, undo } = found
       const { id } = digest
@@ -81,16 +83,25 @@ export function createDigestPlaces({ limiter, clock }: DigestPlacesOptions): Dig
       const liftedAt = reservedAt ?? known?.at
       places.delete(id)
       undo.add(() => {
-        if (liftedAt !== undefined && !places.has(id)) remember(id, { ...place, at: liftedAt })
+        if (liftedAt !== undefined && !places.has(id)) remember(id, { ...(known ?? place), at: liftedAt })
       })
       const ends: ((isFree: boolean) => Promise<void>)[] = []
-      for (const each of held) ends.push(await limiter.lift(each))
+      try {
+        for (const each of held) ends.push(await limiter.lift(each))
+      } catch (error) {
+        // Nobody else would end the pauses of those that were lifted.
+        for (const end of ends) await end(false)
+        throw error
+      }
       const letGo = async (leaves: boolean): Promise<void> => {
-        const at = places.get(id)?.at ?? Number.POSITIVE_INFINITY
+        const anew = places.get(id)
+        const at = anew?.at ?? Number.POSITIVE_INFINITY
         const now = clock.now()
         const isAhead = liftedAt !== undefined && liftedAt > now
         const isFree = isAhead ? at !== liftedAt : !leaves && at - now > nearMs
-        for (const end of ends) await end(isFree)
+        // Held for other authors, it has left the limits of those before, whatever its instant.
+        for (const [index, end] of ends.entries())
+          await end(isFree || (isAhead && !isSame(held[index]!.notification, anew?.notification)))
       }
       return liftedAt === undefined
         ? { inTurn: false, letGo }

@@ -45,7 +45,8 @@ export interface Plan {
 export interface DigestPlanner {
   /** Plans a closing. Reservations that it makes are entered in the undo list. */
   plan(digest: Digest, extent: Extent, undo: UndoList): Promise<Plan>
-  isOpen(digest: Digest): Promise<boolean>
+  /** Returns the digest as it stands on record; undefined where it is closed. */
+  present(digest: Digest): Promise<Digest | undefined>
 }
 
 /** Items of one closing, a few ms of work each page; the other items leave in a further notification, under the limits. */
@@ -110,9 +111,14 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
         hasBooked(await store.notification(planned.tenant, planned.id), planned)
     : undefined
 
+  async function present(digest: Digest): Promise<Digest | undefined> {
+    const open = await store.openDigest(digest)
+    return open?.id === digest.id ? open : undefined
+  }
+
   /** Reserves a slot for a digest that is held up, so that new notifications come after it. */
   async function hold(closing: Closing, as: Notification, until: number): Promise<HeldUp> {
-    const { digest, recipient, now, liftedAt, inTurn } = closing
+    const { digest, recipient, now, liftedAt, inTurn, undo } = closing
     const held = { notification: heldNotification(digest, heldAsOf(as)), recipient }
     const place = { ...held, waitOnly: true, waited: true, horizonMs: policy.maxDelayMs }
     let [reservation] = await limiter.reserve([{ ...place, inTurn, notBefore: now }])
@@ -120,6 +126,12 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
     if (liftedAt !== undefined && liftedAt > now && reservation!.at > liftedAt)
       [reservation] = await limiter.reserve([{ ...place, inTurn: true, notBefore: liftedAt }])
     if (!reservation!.held) return { until }
+    // Another process may have closed it meanwhile: nobody plans it again, who would give this up.
+    undo.add(async () => {
+      if ((await present(digest)) || (await isHeldElsewhere?.({ ...as, id: digest.id }))) return
+      places.forget(digest.id)
+      await limiter.takeBack([held])
+    })
     places.remember(digest.id, { ...held, at: reservation!.at })
     // Its turn has come, and the next instant is promised to another, who would leave first each time.
     if (inTurn && reservation!.at - now > nearMs) await limiter.planAround(held)
@@ -367,6 +379,9 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
       const max =
         spec === undefined ? singleMax : Math.max(itemsMax[extent], extent === 'whole' ? spec.minItems : 0)
       const found = await closingOf(digest, max, undo)
+      // Another process has closed it meanwhile: what stands under its id in the limits is the place of what it became.
+      if (store.isVersioned && found.gathered.items.length === 0 && !(await present(digest)))
+        return { accept: [], moves: [], digests: [] }
       const { letGo, ...turn } = await places.lift(found)
       const closing: Closing = { ...found, ...turn }
       let plan: Plan | undefined
@@ -380,6 +395,6 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
         await letGo(plan !== undefined && plan.accept.length > 0)
       }
     },
-    isOpen: async (digest) => (await store.openDigest(digest))?.id === digest.id,
+    present,
   }
 }

@@ -53,6 +53,8 @@ export function erasures(test: Test, capabilities: StoreCapabilities): void {
     const item = (): Notification => someNotification({ to: eve, status: 'digesting', digestId: digest.id })
     const first = item()
     await must(store, { digests: [{ kind: 'open', digest }], accept: [first] })
+    const heldAs = { module: 'app', to: eve, priority: 'normal', actors: ['bob'] } as const
+    await must(store, { digests: [{ kind: 'postpone', digest: { ...digest, heldAs } }] })
     await must(store, { moves: [advance(first, [{ at: epoch, status: 'cancelled' }])] })
     await store.beginErasure('acme', 'eve')
     const late = item()
@@ -64,6 +66,8 @@ export function erasures(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual((await store.orphans(null, 9)).items, [])
     const collected = (await store.digestItems(digest, null, 9)).items
     assert.deepEqual(ids(collected), joined.applied ? [late.id] : [])
+    // The address as which it was held is gone.
+    assert.deepEqual(await store.digest(digest.id), joined.applied ? digest : undefined)
   })
 
   test('erases a digest that was made of waiting items behind the beginning, and no open one stays', async (store) => {

@@ -32,6 +32,8 @@ export function lookups(test: Test): void {
     } as const
     await must(store, { jobs: [{ kind: 'open', job: running, work }] })
     const later = { ...someDigest({ id: 'd0' }), closesAt: epoch + 7_200_000 }
+    const { module, to, priority } = stored
+    const heldAs = { module, to, priority, actors: ['eve'] }
     const hold = { name: 'h1', tenant: 't1', until: epoch + 5_000, reason: 'outage', since: epoch }
     const changes: readonly Change[] = [
       { accept: [someNotification()], answer },
@@ -51,6 +53,7 @@ export function lookups(test: Test): void {
       { answer: { ...answer, key: 'k2' } },
       { digests: [{ kind: 'open', digest: { ...digest, recipient: 'user-2' } }] },
       { digests: [{ kind: 'postpone', digest: later }] },
+      { digests: [{ kind: 'postpone', digest: { ...later, heldAs } }] },
       { recipients: [recipient] },
       { recipients: [{ ...recipient, optOuts: [] }] },
       { accounts: [account] },

@@ -14,8 +14,9 @@ export class MemoryDigests {
     if (kind === 'close') {
       this.#open.delete(key)
     } else if (kind === 'postpone' || open === undefined || digest.closesAt < open.closesAt) {
-      const heldAs = kind === 'postpone' ? undefined : open?.heldAs
-      const written = heldAs === undefined ? digest : { ...digest, heldAs }
+      const { heldAs: given, ...own } = digest
+      const heldAs = kind === 'postpone' ? given : open?.heldAs
+      const written = heldAs === undefined ? own : { ...own, heldAs }
       this.#open.set(key, written)
       this.#closing.push(written.closesAt, written)
     }

@@ -198,7 +198,7 @@ export function createErasures({
 
   /**
    * Removes digests without items, which would name the recipient until they close. One that an item joins meanwhile
-   * stays: the lock waits for that, and the statement behind it sees the item.
+   * stays: the lock waits for that, and the statement behind it sees the item. It has the address no more as which it is held.
    */
   async function forgetDigests(connection: Db, tenant: string, recipient: string): Promise<void> {
     const digests = await connection.query<{ id: string }>(
@@ -206,10 +206,12 @@ export function createErasures({
       [tenant, recipient],
     )
     if (digests.length === 0) return
+    const ids = [digests.map(({ id }) => id)]
     await connection.query(
       'DELETE FROM digest d WHERE id = ANY($1) AND NOT EXISTS (SELECT FROM live l WHERE l.digest = d.id)',
-      [digests.map(({ id }) => id)],
+      ids,
     )
+    await connection.query('UPDATE digest SET held_as = NULL WHERE id = ANY($1)', ids)
   }
 
   return {

@@ -13,6 +13,8 @@ export interface HeldUpQueues {
    * `endsAt`, an instant of `Clock.monotonic`.
    */
   ask(subject: string, endsAt: number, question: () => Promise<readonly Reply[]>): Promise<readonly Reply[]>
+  /** Lets all ask now: the rules have changed, and whoever has questions of before asks anew, before those who come later. */
+  renew(): void
 }
 
 /** A newcomer that waits for its turn. */
@@ -104,6 +106,15 @@ export function createHeldUpQueues(clock: Pick<Clock, 'monotonic'>): HeldUpQueue
   }
 
   return {
+    renew() {
+      for (const queue of queues.values()) {
+        clearTimeout(queue.nextRound)
+        queue.nextRound = undefined
+        const next = queue.waiting.splice(0)
+        queue.asking += next.length
+        for (const { begin } of next) begin()
+      }
+    },
     async ask(subject, endsAt, question) {
       places += 1
       const place = places

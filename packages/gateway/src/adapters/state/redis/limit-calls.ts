@@ -338,6 +338,7 @@ export function createLimitCalls(options: LimitCallsOptions): LimitCalls {
     },
     renew() {
       generation += 1
+      heldUpQueues.renew()
     },
   }
 }

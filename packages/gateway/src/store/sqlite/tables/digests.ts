@@ -5,7 +5,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { Digest } from '../../../model.ts'
 import type { DigestWrite } from '../../../ports.ts'
-import { checksum, checksumOf, type Readable, readable } from '../codec/checksum.ts'
+import { checksum, checksumOf, isSound, type Readable, readable } from '../codec/checksum.ts'
 
 export interface Digests {
   /** Applies a write; false where the digest has changed since the write was computed. */
@@ -16,6 +16,11 @@ export interface Digests {
   byId(id: string): Digest | undefined
   due(until: number, limit: number): Readable<Digest>
   earliest(): number | undefined
+  /**
+   * Forgets those of a recipient who is erased. One that an item joined meanwhile stays, since nothing else would bring that
+   * item to an end; it has the address no more as which it is held.
+   */
+  forget(tenant: string, recipient: string): void
 }
 
 interface DigestRow extends Omit<Digest, 'heldAs'> {
@@ -45,6 +50,11 @@ export function prepareDigests(db: DatabaseSync): Digests {
   const due = db.prepare(
     `SELECT ${columns} FROM digests WHERE closes_at <= ? ORDER BY closes_at, rowid LIMIT ?`,
   )
+  const removeEmpty = db.prepare(`DELETE FROM digests WHERE tenant = ? AND recipient = ?
+    AND NOT EXISTS (SELECT 1 FROM states WHERE status = 2 AND digest_id = digests.id)`)
+  const held = db.prepare(
+    `SELECT ${columns} FROM digests WHERE tenant = ? AND recipient = ? AND held_as IS NOT NULL`,
+  )
   const first = db.prepare('SELECT min(closes_at) AS at FROM digests')
 
   const put = (row: DigestRow): boolean =>
@@ -52,7 +62,9 @@ export function prepareDigests(db: DatabaseSync): Digests {
 
   function join(d: Digest): boolean {
     const row = byId.get(d.id) as Stored | undefined
-    if (row !== undefined && row.closesAt > d.closesAt) put({ ...d, heldAs: row.heldAs })
+    // A damaged one gets a new checksum here.
+    if (row !== undefined && row.closesAt > d.closesAt)
+      put({ ...d, heldAs: isWhole(row) ? row.heldAs : null })
     return row !== undefined
   }
 
@@ -68,8 +80,8 @@ export function prepareDigests(db: DatabaseSync): Digests {
     )
   }
 
-  function mend({ sum, ...row }: Stored, until: number): void {
-    if (checksumOf(textOf(row)) !== sum) put({ ...row, closesAt: until, heldAs: null })
+  function mend(row: Stored, until: number): void {
+    if (!isWhole(row)) put({ ...row, closesAt: until, heldAs: null })
   }
 
   return {
@@ -101,6 +113,11 @@ export function prepareDigests(db: DatabaseSync): Digests {
       if (read.damaged.length > 0) for (const row of rows) mend(row as unknown as Stored, until)
       return read
     },
+    forget(tenant, recipient) {
+      removeEmpty.run(tenant, recipient)
+      for (const row of held.all(tenant, recipient) as unknown as Stored[])
+        if (isWhole(row)) put({ ...row, heldAs: null })
+    },
     earliest: () => (first.get()?.at as number | null) ?? undefined,
   }
 }
@@ -115,6 +132,8 @@ function textOf(row: DigestRow): string {
   const text = `${id} ${tenant} ${recipient} ${channel} ${category} ${name} ${openedAt} ${closesAt}`
   return heldAs === null ? text : `${text} ${heldAs}`
 }
+
+const isWhole = (row: Stored): boolean => isSound(textOf(row), row.sum)
 
 function readDigest(stored: Record<string, unknown>): Digest {
   const { sum, ...row } = stored as unknown as Stored

@@ -18,6 +18,7 @@ import type { RecipientIndex } from '../indexes/recipient-index.ts'
 import { rowsOf } from '../indexes/recipient-index.ts'
 import type { Answers } from './answers.ts'
 import type { Contents } from './contents.ts'
+import type { Digests } from './digests.ts'
 import type { FeedbackWrites } from './feedback.ts'
 import type { Jobs } from './jobs.ts'
 import type { Recipients } from './recipients.ts'
@@ -52,6 +53,7 @@ export interface ErasuresParts {
   readonly db: DatabaseSync
   readonly recipientIndex: RecipientIndex
   readonly recipients: Recipients
+  readonly digests: Pick<Digests, 'forget'>
   readonly jobs: Jobs
   readonly answers: Answers
   readonly contents: Pick<Contents, 'count'>
@@ -64,7 +66,7 @@ export const erasedName = 'erased'
 const openMax = 100
 
 export function prepareErasures(parts: ErasuresParts): Erasures {
-  const { db, recipientIndex, recipients, jobs, answers, contents, feedback } = parts
+  const { db, recipientIndex, recipients, digests, jobs, answers, contents, feedback } = parts
   // One that is begun again is about all that came meanwhile, too.
   const insert = db.prepare('INSERT OR REPLACE INTO erasures (tenant, recipient) VALUES (?, ?)')
   const mark = db.prepare(`INSERT OR REPLACE INTO meta VALUES ('${erasedName}', 1)`)
@@ -73,9 +75,6 @@ export function prepareErasures(parts: ErasuresParts): Erasures {
   const unbind = db.prepare('UPDATE erasures SET until_seq = NULL WHERE tenant = ? AND recipient = ?')
   const newest = db.prepare('SELECT coalesce(max(seq), 0) AS seq FROM notifications')
   const remove = db.prepare('DELETE FROM erasures WHERE tenant = ? AND recipient = ? AND until_seq = ?')
-  // A digest that an item joined while the erasure went on stays: nothing else would bring that item to an end.
-  const removeDigests = db.prepare(`DELETE FROM digests WHERE tenant = ? AND recipient = ?
-    AND NOT EXISTS (SELECT 1 FROM states WHERE status = 2 AND digest_id = digests.id)`)
   const left = db.prepare(`SELECT 1 FROM notifications WHERE id = ?1 AND tenant = ?2 AND recipient = ?3
     AND NOT EXISTS (SELECT 1 FROM erasures WHERE tenant = ?2 AND recipient = ?3)`)
   const all = db.prepare('SELECT tenant, recipient FROM erasures')
@@ -148,7 +147,7 @@ export function prepareErasures(parts: ErasuresParts): Erasures {
       answers.rename({ tenant, recipient, pseudonym, after, max }),
 
     finish({ tenant, recipient, pseudonym }, until) {
-      removeDigests.run(tenant, recipient)
+      digests.forget(tenant, recipient)
       if (remove.run(tenant, recipient, until).changes > 0) jobs.renameRefused(tenant, recipient, pseudonym)
     },
 

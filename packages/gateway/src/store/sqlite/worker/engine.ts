@@ -125,6 +125,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     db,
     recipientIndex,
     recipients,
+    digests,
     jobs,
     answers,
     contents,

@@ -23,7 +23,7 @@ function openServer(answersAfterMs = 2) {
       asked.push(id)
       const reply = isPaused ? ['paused'] : ['ok', id]
       if (!isPaused) letIn.push(id)
-      await sleep(answersAfterMs)
+      if (answersAfterMs > 0) await sleep(answersAfterMs)
       return reply
     },
   }
@@ -90,6 +90,34 @@ it('gives up at the instant of each, and goes on with the next one', async () =>
   server.setPaused(false)
   await last
   assert.deepEqual(server.letIn, ['c'])
+})
+
+it('keeps the order where the rules are replaced', async () => {
+  const queues = createHeldUpQueues(clock)
+  const server = openServer(0)
+  let generation = 0
+  const ask = async (id: string): Promise<unknown> => {
+    const begun = generation
+    const question = server.question(id)
+    const reply = await queues
+      .ask('ada', soon(), async () => (begun === generation ? question() : ['replaced']))
+      .then(String)
+    return reply === 'replaced' ? ask(id) : reply
+  }
+  server.setPaused(true)
+  const works: Promise<unknown>[] = []
+  for (const id of ['a', 'b', 'c']) {
+    works.push(ask(id))
+    await sleep(10)
+  }
+  generation += 1
+  queues.renew()
+  await new Promise((resolve) => setImmediate(resolve))
+  works.push(ask('d'))
+  await sleep(100)
+  server.setPaused(false)
+  await Promise.all(works)
+  assert.equal(server.letIn.join(''), 'abcd')
 })
 
 it('goes on behind a question that fails, and holds nobody up in another subject', async () => {

@@ -128,3 +128,23 @@ test('a damaged digest, job, account or recipient leaves all others readable', a
   assert.deepEqual(told, ['digest d1', 'account x', 'recipient a'])
   await store.close()
 })
+
+test('an item that joins a damaged digest does not make sound what the digest is held as', async () => {
+  const path = join(folder, 'held.db')
+  const first = createSqliteStore({ path, clock })
+  const digest = someDigest()
+  const { module, to, priority } = someNotification()
+  const held = { ...digest, heldAs: { module, to, priority, actors: ['eve'] } }
+  await first.commit({ digests: [{ kind: 'open', digest }] })
+  await first.commit({ digests: [{ kind: 'postpone', digest: held }] })
+  await first.close()
+  const db = new DatabaseSync(path)
+  db.exec(`UPDATE digests SET held_as = replace(held_as, '"module"', 'xmodule"')`)
+  db.close()
+  const store = createSqliteStore({ path, clock })
+  const earlier = { ...digest, closesAt: digest.closesAt - 1 }
+  const item = someNotification({ status: 'digesting', digestId: digest.id })
+  await store.commit({ digests: [{ kind: 'join', digest: earlier }], accept: [item] })
+  assert.deepEqual(await store.dueDigests(digest.closesAt, 9), [earlier])
+  await store.close()
+})

@@ -1,0 +1,162 @@
+/**
+ * The instants that digests hold in the limits of two gateways over one record in memory, in virtual time: whichever of them
+ * plans a digest gives up what the other one has reserved, and nothing else.
+ */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Change } from '../../src/ports.ts'
+import { type Harness, minute, second } from '../harness.ts'
+import { overriding } from '../overriding.ts'
+import { twoProcesses } from './two-processes.ts'
+
+const tenant = 'default'
+const hour = 60 * minute
+
+const policy = {
+  version: 1,
+  limits: [
+    { name: 'hourly', for: 'any', max: ['1/h'], over: 'delay' },
+    { name: 'author', for: 'any', per: ['actor'], max: ['1/h'], over: 'delay' },
+  ],
+  digests: [
+    {
+      name: 'news',
+      for: { template: 'new-comment' },
+      window: '10min',
+      minItems: 2,
+      maxItems: 4,
+      template: 'activity-digest',
+    },
+  ],
+}
+
+type Wrap = NonNullable<NonNullable<Parameters<typeof twoProcesses>[0]>['wrapStore']>
+
+/** Two gateways that share their limits, of which the first closes digests, and waits that stores may be given. */
+async function open(wrapStore: (wait: (ms: number) => Promise<void>) => Wrap = () => (store) => store) {
+  const late = { wait: (_: number) => Promise.resolve() }
+  const opened = await twoProcesses({
+    policy,
+    sharesLimits: true,
+    wrapStore: wrapStore((ms) => late.wait(ms)),
+  })
+  const { clock, a, b } = opened
+  late.wait = (ms) => new Promise((resolve) => void clock.at(clock.now() + ms, resolve))
+  await clock.runUntil(clock.now() + minute)
+  const beginsAt = clock.now()
+  return {
+    ...{ clock, a, b, beginsAt },
+    hoursOf: ({ dueAt }: { readonly dueAt: number }) => Math.floor((dueAt - beginsAt) / hour),
+    /** Posts a message that leaves, and items of the same recipient; returns the ids of these. */
+    async collect(at: Harness, items: readonly object[], actor = 'bob') {
+      await at.post({ actor })
+      const ids: string[] = []
+      for (const item of items) ids.push((await at.post({ template: 'new-comment', data: {}, ...item })).id)
+      return ids
+    },
+    async digests() {
+      return b.gateway.store.dueDigests(beginsAt + 5 * hour, 9)
+    },
+    async stop() {
+      await a.stop()
+      await b.stop()
+    },
+  }
+}
+
+const bobs = [{ actor: 'bob' }, { actor: 'bob' }]
+const isWriting = (change: Change, kind: 'close' | 'postpone'): boolean =>
+  change.digests?.some((write) => write.kind === kind) === true
+
+test('a digest that one has put off gives its instant up in all limits when its items are cancelled by the other', async () => {
+  const { clock, b, beginsAt, hoursOf, collect, digests, stop } = await open()
+  const ids = await collect(b, bobs)
+  await clock.runUntil(beginsAt + 20 * minute)
+  assert.deepEqual(
+    (await digests()).map(({ closesAt }) => hoursOf({ dueAt: closesAt })),
+    [1],
+  )
+  for (const id of ids) await b.done(b.gateway.gate.cancel(tenant, id))
+  assert.deepEqual(await digests(), [])
+  const next = [await b.post({ actor: 'eve' }), await b.post({ recipient: 'dan', actor: 'bob' })]
+  assert.deepEqual(next.map(hoursOf), [1, 1], 'each is the next one of the recipient, or of the author')
+  await stop()
+})
+
+test('a digest that is closed by one while the other puts it off holds no instant', async () => {
+  let delayed = 0
+  const { clock, b, hoursOf, collect, digests, stop } = await open(
+    (wait) => (store, id) =>
+      overriding(store, {
+        async commit(change) {
+          if (id === 'a' && isWriting(change, 'postpone') && delayed === 0) {
+            delayed += 1
+            await wait(200)
+          }
+          return store.commit(change)
+        },
+      }),
+  )
+  const ids = await collect(b, bobs)
+  while (delayed === 0) await clock.runUntil(clock.now() + 50)
+  for (const id of ids) await b.done(b.gateway.gate.cancel(tenant, id))
+  await clock.runUntil(clock.now() + 5 * second)
+  assert.deepEqual(await digests(), [])
+  const next = [await b.post({ actor: 'eve' }), await b.post({ recipient: 'dan', actor: 'bob' })]
+  assert.deepEqual(next.map(hoursOf), [1, 1])
+  await stop()
+})
+
+test('what a digest became keeps its place where the other plans the digest as it was before', async () => {
+  let isStale = false
+  const { clock, b, hoursOf, collect, digests, stop } = await open(
+    (wait) => (store, id) =>
+      overriding(store, {
+        // The first closes the digest while the other waits for the items.
+        async digestItems(...args) {
+          if (isStale && id === 'b') await wait(30)
+          return store.digestItems(...args)
+        },
+        async commit(change) {
+          const answer = await store.commit(change)
+          if (isStale && id === 'a' && isWriting(change, 'close')) await wait(60)
+          return answer
+        },
+      }),
+  )
+  await collect(b, bobs)
+  await clock.runUntil(clock.now() + 20 * minute)
+  const [digest] = await digests()
+  const behind = await b.post({ actor: 'eve' })
+  await clock.runUntil(digest!.closesAt - 5)
+  isStale = true
+  const closing = b.gateway.gate.closeDigest(digest!)
+  await clock.runUntil(digest!.closesAt + 10 * second)
+  await closing
+  assert.equal((await b.gateway.store.notification(tenant, digest!.id))?.status, 'delivered')
+  assert.equal(hoursOf((await b.gateway.store.notification(tenant, behind.id))!), 2)
+  await stop()
+})
+
+for (const by of ['a', 'b'] as const)
+  test(`a digest that is held for another author at the same instant lets those behind the first one move up, planned by ${by}`, async () => {
+    const { clock, beginsAt, collect, digests, stop, ...processes } = await open()
+    const at = processes[by]
+    const brief = bobs.map((item) => ({ ...item, expiresAt: beginsAt + 30 * minute }))
+    await collect(at, [...brief, { actor: 'eve' }, { actor: 'eve' }], 'zoe')
+    await clock.runUntil(beginsAt + 20 * minute)
+    const [before] = await digests()
+    assert.deepEqual(before!.heldAs?.actors, ['bob'])
+    const dan = await at.post({ recipient: 'dan', actor: 'bob' })
+    const yan = await at.post({ actor: 'yan' })
+    await clock.runUntil(beginsAt + 35 * minute)
+    // The recipient's limits are looked at, and those of the author are not.
+    await at.done(at.gateway.gate.cancel(tenant, yan.id))
+    await clock.runUntil(beginsAt + 36 * minute)
+    const [after] = await digests()
+    assert.deepEqual([after!.heldAs?.actors, after!.closesAt], [['eve'], before!.closesAt])
+    const kim = await at.post({ recipient: 'kim', actor: 'bob' })
+    const moved = await at.gateway.store.notification(tenant, dan.id)
+    assert.ok(moved!.dueAt < kim.dueAt, 'nobody overtakes')
+    await stop()
+  })
