@@ -269,7 +269,10 @@ export async function withoutHeld<Request extends Pick<Candidate, 'notification'
 }
 
 /** True if another writer has moved a notification on since, to where it holds an instant of its limits. */
-export function hasBooked(recorded: Notification | undefined, before: Notification): boolean {
+export function hasBooked(
+  recorded: Notification | undefined,
+  before: Pick<Notification, 'timeline' | 'omitted'>,
+): boolean {
   if (recorded === undefined || revisionOf(recorded) <= revisionOf(before)) return false
   const { status, undecided } = recorded
   return undecided !== true && (status === 'scheduled' || status === 'queued' || status === 'sending')

@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { advance } from '../../src/model.ts'
 import type { Change } from '../../src/ports.ts'
 import { type Harness, minute, second } from '../harness.ts'
 import { overriding } from '../overriding.ts'
@@ -160,3 +161,97 @@ for (const by of ['a', 'b'] as const)
     assert.ok(moved!.dueAt < kim.dueAt, 'nobody overtakes')
     await stop()
   })
+
+test('a digest that leaves at its instant without the author for whom it was held lets those behind that author move up', async () => {
+  const { clock, a, beginsAt, collect, digests, stop } = await open()
+  const brief = bobs.map((item) => ({ ...item, expiresAt: beginsAt + 30 * minute }))
+  await collect(a, [...brief, { actor: 'eve' }, { actor: 'eve' }], 'zoe')
+  await clock.runUntil(beginsAt + 20 * minute)
+  const [before] = await digests()
+  assert.deepEqual(before!.heldAs?.actors, ['bob'])
+  const dan = await a.post({ recipient: 'dan', actor: 'bob' })
+  await clock.runUntil(before!.closesAt + second)
+  assert.deepEqual(await digests(), [])
+  const moved = await a.gateway.store.notification(tenant, dan.id)
+  assert.ok(moved!.dueAt < before!.closesAt + second, 'nothing of this author counts')
+  await stop()
+})
+
+test('a digest that is closed by one between two tries of the other to put it off holds no instant', async () => {
+  let tries: 'none' | 'first' | 'refused' | 'second' = 'none'
+  const { clock, b, hoursOf, collect, digests, stop } = await open(
+    (wait) => (store, id) =>
+      overriding(store, {
+        async commit(change) {
+          if (id !== 'a' || !isWriting(change, 'postpone') || tries !== 'none') return store.commit(change)
+          tries = 'first'
+          await wait(200)
+          const answer = await store.commit(change)
+          tries = 'refused'
+          return answer
+        },
+        async digestItems(...args) {
+          if (id === 'a' && tries === 'refused') {
+            tries = 'second'
+            await wait(5_000)
+          }
+          return store.digestItems(...args)
+        },
+      }),
+  )
+  const isAt = (wanted: typeof tries): boolean => tries === wanted
+  const ids = [...(await collect(b, bobs))]
+  while (!isAt('first')) await clock.runUntil(clock.now() + 10)
+  // The item that joins makes the first try a conflict.
+  ids.push((await b.post({ template: 'new-comment', data: {}, actor: 'bob' })).id)
+  while (!isAt('second')) await clock.runUntil(clock.now() + 10)
+  await b.done(Promise.all(ids.map((id) => b.gateway.gate.cancel(tenant, id))))
+  await clock.runUntil(clock.now() + 15 * second)
+  assert.deepEqual(await digests(), [])
+  const next = [await b.post({ actor: 'eve' }), await b.post({ recipient: 'dan', actor: 'bob' })]
+  assert.deepEqual(next.map(hoursOf), [1, 1])
+  await stop()
+})
+
+test('an empty digest is closed as what the record holds it, and not as it was read before that', async () => {
+  const { clock, b, beginsAt, hoursOf, collect, digests, stop } = await open()
+  const ids = await collect(b, bobs)
+  const [early] = await digests()
+  await clock.runUntil(beginsAt + 20 * minute)
+  // By a third process, which is killed behind the commits.
+  const { store, gate } = b.gateway
+  for (const id of ids) {
+    const item = await store.notification(tenant, id)
+    const at = clock.now()
+    await store.commit({ moves: [advance(item!, [{ at, status: 'cancelled' }], { dueAt: at })] })
+  }
+  await b.done(gate.closeDigest(early!))
+  assert.deepEqual(await digests(), [])
+  const next = [await b.post({ actor: 'eve' }), await b.post({ recipient: 'dan', actor: 'bob' })]
+  assert.deepEqual(next.map(hoursOf), [1, 1])
+  await stop()
+})
+
+test('a closing that fails keeps as what the other one has put the digest off', async () => {
+  let isDamaged = false
+  const { clock, b, beginsAt, collect, digests, stop } = await open(
+    () => (store, id) =>
+      overriding(store, {
+        async digestItems(...args) {
+          if (isDamaged && id === 'b') throw new Error('a row is damaged')
+          return store.digestItems(...args)
+        },
+      }),
+  )
+  await collect(b, bobs)
+  const [early] = await digests()
+  await clock.runUntil(beginsAt + 20 * minute)
+  const [held] = await digests()
+  isDamaged = true
+  await b.done(b.gateway.gate.closeDigest(early!))
+  isDamaged = false
+  const [after] = await digests()
+  assert.deepEqual(after, { ...held, closesAt: after!.closesAt })
+  assert.notEqual(after!.closesAt, held!.closesAt)
+  await stop()
+})

@@ -83,7 +83,10 @@ export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
     failures.set(digest.id, count)
     onError(`close digest ${digest.id}, failure ${count}`, error)
     const closesAt = clock.now() + Math.min(retryMsMax, retryMsMin * 2 ** Math.min(count - 1, 30))
-    await ledger.commit({ digests: [{ kind: 'postpone', digest: { ...digest, closesAt } }] })
+    // Another process may have put it off since it was read. A damaged row is put off as well.
+    const present = await planner.present(digest).catch(() => digest)
+    if (present === undefined) return
+    await ledger.commit({ digests: [{ kind: 'postpone', digest: { ...present, closesAt } }] })
     scheduler.noteDigest(closesAt)
   }
 
@@ -111,7 +114,7 @@ export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
   }
 
   async function closeIfOpen(digest: Digest): Promise<void> {
-    const present = await planner.present(digest)
+    const present = await planner.present(digest).catch(() => digest)
     if (present !== undefined) await closeAlone(present)
   }
 

@@ -37,14 +37,15 @@ interface Lifted {
   readonly liftedAt?: number
   /** The instant has come: only what has left stands in its way, and not those that wait behind it. */
   readonly inTurn: boolean
-  /** Frees the instant unless the plan uses it. Called with whether the digest leaves. */
-  letGo(leaves: boolean): Promise<void>
+  /** Frees the instant unless the plan uses it. Called with what leaves of the digest. */
+  letGo(leaving?: Pick<Notification, 'actors'>): Promise<void>
 }
 
 export interface DigestPlaces {
   /** Remembers what this process has reserved for a digest. */
   remember(id: string, held: Held): void
-  forget(id: string): void
+  /** Returns what it has remembered. */
+  forget(id: string): Held | undefined
   /** Cancels the digest's reservation while it is planned. Where its change is undone, the next plan has the same turn. */
   lift(found: FoundDigest): Promise<Lifted>
 }
@@ -69,7 +70,11 @@ export function createDigestPlaces({ limiter, clock }: DigestPlacesOptions): Dig
 
   return {
     remember,
-    forget: (id) => void places.delete(id),
+    forget(id) {
+      const known = places.get(id)
+      places.delete(id)
+      return known
+    },
     async lift(found) {
       const { digest, undo } = found
       const { id } = digest
@@ -93,15 +98,22 @@ export function createDigestPlaces({ limiter, clock }: DigestPlacesOptions): Dig
         for (const end of ends) await end(false)
         throw error
       }
-      const letGo = async (leaves: boolean): Promise<void> => {
+      const letGo: Lifted['letGo'] = async (leaving) => {
         const anew = places.get(id)
         const at = anew?.at ?? Number.POSITIVE_INFINITY
         const now = clock.now()
         const isAhead = liftedAt !== undefined && liftedAt > now
-        const isFree = isAhead ? at !== liftedAt : !leaves && at - now > nearMs
-        // Held for other authors, it has left the limits of those before, whatever its instant.
-        for (const [index, end] of ends.entries())
-          await end(isFree || (isAhead && !isSame(held[index]!.notification, anew?.notification)))
+        const isLater = isAhead ? at !== liftedAt : at - now > nearMs
+        const authors = leaving && new Set(leaving.actors)
+        // It has left the limits of authors who are not among those for whom it leaves, or is held now, whatever its instant.
+        for (const [index, end] of ends.entries()) {
+          const { notification } = held[index]!
+          const leaves =
+            !isAhead &&
+            authors !== undefined &&
+            (notification.actors ?? []).every((each) => authors.has(each))
+          await end(!leaves && (isLater || !isSame(notification, anew?.notification)))
+        }
       }
       return liftedAt === undefined
         ? { inTurn: false, letGo }

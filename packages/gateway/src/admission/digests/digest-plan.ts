@@ -16,6 +16,7 @@ import { type Candidate, eventOf, hasBooked, reservedVerdict, undecidedVerdict }
 import { type Evaluator, moveTo } from '../evaluate.ts'
 import type { RecipientCache } from '../recipient-cache.ts'
 import { storedContent } from '../stored-content.ts'
+import { admissibleAuthors } from './admissible-authors.ts'
 import { createDigestItems, type Gathered } from './digest-items.ts'
 import { digestData, digestOf } from './digest-notification.ts'
 import { createDigestPlaces, heldAsOf, heldNotification, isSameHold, nearMs } from './digest-places.ts'
@@ -53,8 +54,6 @@ export interface DigestPlanner {
 const itemsMax: Readonly<Record<Extent, number>> = { whole: 5_000, few: 10, apart: 100 }
 /** Maximum of items that leave one by one in one change. */
 const singleMax = 100
-/** Authors previewed in one event loop turn, some 5 ms. */
-const authorsMax = 100
 const whyBehind = 'its author is at the limit'
 
 /** The input of a plan: a digest, its recipient, and the items that were read. */
@@ -290,7 +289,9 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
     const reservation = await reserve(whole)
     if (reservation.held) return send(closing, spec, { notification: whole, items, reservation }, noneBehind)
 
-    const { authors, earliest, first } = await admissibleAuthors(whole, closing)
+    const { authors, earliest, first } = await admissibleAuthors(options, whole, {
+      ...{ recipient, inTurn, notBefore: now },
+    })
     // A limit of zero refuses the items too, each with its reason.
     if (authors.size === 0 && earliest === Number.POSITIVE_INFINITY)
       return oneByOne(closing, items, noneBehind)
@@ -346,30 +347,14 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
     }
   }
 
-  /** Finds the authors that their limits admit now, and the first of the others with its time. */
-  async function admissibleAuthors(digest: Notification, { recipient, now, inTurn }: Closing) {
-    const authors = new Set<string>()
-    let earliest = Number.POSITIVE_INFINITY
-    let first = ''
-    for (const [index, author] of (digest.actors ?? []).entries()) {
-      if (index % authorsMax === authorsMax - 1) await new Promise<void>((resolve) => clock.soon(resolve))
-      const [reservation] = await limiter.preview([
-        {
-          notification: { ...digest, actors: [author] },
-          recipient,
-          waitOnly: true,
-          waited: true,
-          inTurn,
-          notBefore: now,
-        },
-      ])
-      if (reservation!.allowed) authors.add(author)
-      else if (reservation!.at < earliest) {
-        earliest = reservation!.at
-        first = author
-      }
-    }
-    return { authors, earliest, first }
+  /**
+   * Gives up what this process has reserved for a digest that is closed by now. What stands under its id besides is the place
+   * of the notification that it became.
+   */
+  async function giveUp({ id, tenant }: Digest): Promise<void> {
+    const known = places.forget(id)
+    if (known !== undefined && !hasBooked(await store.notification(tenant, id), { timeline: [] }))
+      await limiter.takeBack([known])
   }
 
   return {
@@ -378,10 +363,16 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
       // A digest that is no longer in the policy sends its items one by one.
       const max =
         spec === undefined ? singleMax : Math.max(itemsMax[extent], extent === 'whole' ? spec.minItems : 0)
-      const found = await closingOf(digest, max, undo)
-      // Another process has closed it meanwhile: what stands under its id in the limits is the place of what it became.
-      if (store.isVersioned && found.gathered.items.length === 0 && !(await present(digest)))
-        return { accept: [], moves: [], digests: [] }
+      let found = await closingOf(digest, max, undo)
+      if (found.gathered.items.length === 0) {
+        const open = await present(digest)
+        if (open === undefined) {
+          await giveUp(digest)
+          return { accept: [], moves: [], digests: [] }
+        }
+        // Another process may have put it off since it was read.
+        found = { ...found, digest: open }
+      }
       const { letGo, ...turn } = await places.lift(found)
       const closing: Closing = { ...found, ...turn }
       let plan: Plan | undefined
@@ -392,7 +383,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
         else plan = await together(closing, spec)
         return plan
       } finally {
-        await letGo(plan !== undefined && plan.accept.length > 0)
+        await letGo(plan?.accept[0])
       }
     },
     present,

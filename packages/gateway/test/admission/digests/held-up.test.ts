@@ -87,3 +87,36 @@ test('an item that joins a digest that is held up does not bring it before those
     assert.ok(ms >= index * 10 * second && ms < index * 10 * second + 200, `${index} left at ${ms} ms`)
   await harness.stop()
 })
+
+test('what a digest became keeps its place where the digest is closed again as it was read before', async () => {
+  let isStuck = false
+  const account = { id: 'one', concurrency: 1 }
+  const harness = await createHarness({
+    policy,
+    config: { pools: { email: { provider: 'sandbox', accounts: [account], shedAfter: '1d' } } },
+    parts: {
+      providers: (['email', 'websocket'] as const).map((channel) => ({
+        name: channel === 'email' ? 'sandbox' : channel,
+        idempotent: true,
+        channels: [channel],
+        send: () => (isStuck ? new Promise(() => {}) : Promise.resolve({ outcome: 'delivered' })),
+        close: async () => {},
+      })),
+    },
+  })
+  const { start, gateway } = harness
+  await harness.post()
+  for (let index = 0; index < 2; index += 1) await harness.post({ template: 'new-comment', data: { index } })
+  await harness.runUntil(start + 7 * second)
+  const [digest] = await gateway.store.dueDigests(start + 60 * second, 10)
+  const behind = await harness.post({ data: { index: 1 } })
+  // The only call that the account may have under way does not end.
+  isStuck = true
+  await harness.post({ recipient: 'zoe' })
+  await harness.runUntil(digest!.closesAt + 100)
+  assert.equal((await harness.notification(digest!.id)).status, 'queued')
+  // One of a page of due digests, which a turn of its recipient has closed meanwhile.
+  await harness.done(gateway.gate.closeDigest(digest!))
+  await harness.runFor(second)
+  assert.equal((await harness.notification(behind.id)).dueAt, behind.dueAt)
+})
