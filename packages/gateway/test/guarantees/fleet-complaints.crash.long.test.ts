@@ -78,7 +78,8 @@ describe('the complaint guard of two gateways', needs('postgres', 'redis'), () =
     await report(b, half, complaints)
     // The same complaints again, at the other one, count once.
     await report(b, 0, half)
-    for (const site of [a, b]) await eventually(() => countsOf(site), [['paused', count, complaints]])
+    const paused = [['paused', count, complaints]]
+    await eventually(() => Promise.all([a, b].map(countsOf)), [paused, paused])
     const since = (await guarded(a))[0]?.since
     assert.equal((await guarded(b))[0]?.since, since)
     const waiting = await Promise.all([0, 1].map((at) => fleet.post(at, { tenant, body })))
