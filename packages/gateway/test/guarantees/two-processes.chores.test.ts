@@ -8,23 +8,14 @@ import type { Job, Notification } from '../../src/model.ts'
 import { type Harness, minute, type Sent, second } from '../harness.ts'
 import { mine, stateOf, workFor } from '../http/job-harness.ts'
 import { overriding } from '../overriding.ts'
-import { during, twoProcesses } from './two-processes.ts'
+import { during, newsDigests, twoProcesses } from './two-processes.ts'
 
 const tenant = 'default'
 
 const policy = {
   version: 1,
   limits: [],
-  digests: [
-    {
-      name: 'news',
-      for: { template: 'new-comment' },
-      window: '10min',
-      minItems: 2,
-      maxItems: 4,
-      template: 'activity-digest',
-    },
-  ],
+  digests: newsDigests,
 }
 
 const item = (index: number) => ({ template: 'new-comment', data: { index }, actor: 'bob' })

@@ -8,7 +8,7 @@ import { advance } from '../../src/model.ts'
 import type { Change } from '../../src/ports.ts'
 import { type Harness, minute, second } from '../harness.ts'
 import { overriding } from '../overriding.ts'
-import { twoProcesses } from './two-processes.ts'
+import { newsDigests, twoProcesses } from './two-processes.ts'
 
 const tenant = 'default'
 const hour = 60 * minute
@@ -19,25 +19,19 @@ const policy = {
     { name: 'hourly', for: 'any', max: ['1/h'], over: 'delay' },
     { name: 'author', for: 'any', per: ['actor'], max: ['1/h'], over: 'delay' },
   ],
-  digests: [
-    {
-      name: 'news',
-      for: { template: 'new-comment' },
-      window: '10min',
-      minItems: 2,
-      maxItems: 4,
-      template: 'activity-digest',
-    },
-  ],
+  digests: newsDigests,
 }
 
 type Wrap = NonNullable<NonNullable<Parameters<typeof twoProcesses>[0]>['wrapStore']>
 
 /** Two gateways that share their limits, of which the first closes digests, and waits that stores may be given. */
-async function open(wrapStore: (wait: (ms: number) => Promise<void>) => Wrap = () => (store) => store) {
+async function open(
+  wrapStore: (wait: (ms: number) => Promise<void>) => Wrap = () => (store) => store,
+  limits = policy.limits,
+) {
   const late = { wait: (_: number) => Promise.resolve() }
   const opened = await twoProcesses({
-    policy,
+    policy: { ...policy, limits },
     sharesLimits: true,
     wrapStore: wrapStore((ms) => late.wait(ms)),
   })
@@ -45,9 +39,15 @@ async function open(wrapStore: (wait: (ms: number) => Promise<void>) => Wrap = (
   late.wait = (ms) => new Promise((resolve) => void clock.at(clock.now() + ms, resolve))
   await clock.runUntil(clock.now() + minute)
   const beginsAt = clock.now()
+  const hoursOf = ({ dueAt }: { readonly dueAt: number }) => Math.floor((dueAt - beginsAt) / hour)
   return {
     ...{ clock, a, b, beginsAt },
-    hoursOf: ({ dueAt }: { readonly dueAt: number }) => Math.floor((dueAt - beginsAt) / hour),
+    hoursOf,
+    /** The next ones of the recipient and of the author leave an hour behind what has left: nothing else is held. */
+    async assertGivenUp() {
+      const next = [await b.post({ actor: 'eve' }), await b.post({ recipient: 'dan', actor: 'bob' })]
+      assert.deepEqual(next.map(hoursOf), [1, 1])
+    },
     /** Posts a message that leaves, and items of the same recipient; returns the ids of these. */
     async collect(at: Harness, items: readonly object[], actor = 'bob') {
       await at.post({ actor })
@@ -70,7 +70,7 @@ const isWriting = (change: Change, kind: 'close' | 'postpone'): boolean =>
   change.digests?.some((write) => write.kind === kind) === true
 
 test('a digest that one has put off gives its instant up in all limits when its items are cancelled by the other', async () => {
-  const { clock, b, beginsAt, hoursOf, collect, digests, stop } = await open()
+  const { clock, b, beginsAt, hoursOf, assertGivenUp, collect, digests, stop } = await open()
   const ids = await collect(b, bobs)
   await clock.runUntil(beginsAt + 20 * minute)
   assert.deepEqual(
@@ -79,14 +79,13 @@ test('a digest that one has put off gives its instant up in all limits when its 
   )
   for (const id of ids) await b.done(b.gateway.gate.cancel(tenant, id))
   assert.deepEqual(await digests(), [])
-  const next = [await b.post({ actor: 'eve' }), await b.post({ recipient: 'dan', actor: 'bob' })]
-  assert.deepEqual(next.map(hoursOf), [1, 1], 'each is the next one of the recipient, or of the author')
+  await assertGivenUp()
   await stop()
 })
 
 test('a digest that is closed by one while the other puts it off holds no instant', async () => {
   let delayed = 0
-  const { clock, b, hoursOf, collect, digests, stop } = await open(
+  const { clock, b, assertGivenUp, collect, digests, stop } = await open(
     (wait) => (store, id) =>
       overriding(store, {
         async commit(change) {
@@ -103,8 +102,7 @@ test('a digest that is closed by one while the other puts it off holds no instan
   for (const id of ids) await b.done(b.gateway.gate.cancel(tenant, id))
   await clock.runUntil(clock.now() + 5 * second)
   assert.deepEqual(await digests(), [])
-  const next = [await b.post({ actor: 'eve' }), await b.post({ recipient: 'dan', actor: 'bob' })]
-  assert.deepEqual(next.map(hoursOf), [1, 1])
+  await assertGivenUp()
   await stop()
 })
 
@@ -179,7 +177,7 @@ test('a digest that leaves at its instant without the author for whom it was hel
 
 test('a digest that is closed by one between two tries of the other to put it off holds no instant', async () => {
   let tries: 'none' | 'first' | 'refused' | 'second' = 'none'
-  const { clock, b, hoursOf, collect, digests, stop } = await open(
+  const { clock, b, assertGivenUp, collect, digests, stop } = await open(
     (wait) => (store, id) =>
       overriding(store, {
         async commit(change) {
@@ -208,13 +206,12 @@ test('a digest that is closed by one between two tries of the other to put it of
   await b.done(Promise.all(ids.map((id) => b.gateway.gate.cancel(tenant, id))))
   await clock.runUntil(clock.now() + 15 * second)
   assert.deepEqual(await digests(), [])
-  const next = [await b.post({ actor: 'eve' }), await b.post({ recipient: 'dan', actor: 'bob' })]
-  assert.deepEqual(next.map(hoursOf), [1, 1])
+  await assertGivenUp()
   await stop()
 })
 
 test('an empty digest is closed as what the record holds it, and not as it was read before that', async () => {
-  const { clock, b, beginsAt, hoursOf, collect, digests, stop } = await open()
+  const { clock, b, beginsAt, assertGivenUp, collect, digests, stop } = await open()
   const ids = await collect(b, bobs)
   const [early] = await digests()
   await clock.runUntil(beginsAt + 20 * minute)
@@ -227,8 +224,7 @@ test('an empty digest is closed as what the record holds it, and not as it was r
   }
   await b.done(gate.closeDigest(early!))
   assert.deepEqual(await digests(), [])
-  const next = [await b.post({ actor: 'eve' }), await b.post({ recipient: 'dan', actor: 'bob' })]
-  assert.deepEqual(next.map(hoursOf), [1, 1])
+  await assertGivenUp()
   await stop()
 })
 
@@ -253,5 +249,21 @@ test('a closing that fails keeps as what the other one has put the digest off', 
   const [after] = await digests()
   assert.deepEqual(after, { ...held, closesAt: after!.closesAt })
   assert.notEqual(after!.closesAt, held!.closesAt)
+  await stop()
+})
+
+test('a digest that one has put off gives up the instant of its address, too', async () => {
+  const limits = [{ name: 'address', for: 'any', per: ['address'], max: ['1/h'], over: 'delay' }]
+  const { clock, b, beginsAt, hoursOf, digests, stop } = await open(undefined, limits)
+  const to = (id: string) => ({ to: { id, email: 'both@example.com' } })
+  await b.post({ ...to('ada'), actor: 'bob' })
+  const ids: string[] = []
+  for (const item of bobs)
+    ids.push((await b.post({ ...to('ada'), template: 'new-comment', data: {}, ...item })).id)
+  await clock.runUntil(beginsAt + 20 * minute)
+  assert.equal((await digests()).length, 1, 'it is put off')
+  for (const id of ids) await b.done(b.gateway.gate.cancel(tenant, id))
+  assert.deepEqual(await digests(), [])
+  assert.equal(hoursOf(await b.post(to('dan'))), 1)
   await stop()
 })

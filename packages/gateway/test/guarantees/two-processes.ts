@@ -8,6 +8,18 @@ import { createMemoryRecord } from '../../src/store/memory/memory.ts'
 import { createHarness, type Harness, type HarnessOptions } from '../harness.ts'
 import { overriding } from '../overriding.ts'
 
+/** Comments are collected for ten minutes; two and more leave as one message. */
+export const newsDigests = [
+  {
+    name: 'news',
+    for: { template: 'new-comment' },
+    window: '10min',
+    minItems: 2,
+    maxItems: 4,
+    template: 'activity-digest',
+  },
+]
+
 /** The time for which a right to send lasts, ms. */
 export const rightMs = 250
 
