@@ -15,8 +15,8 @@ export interface StateHealthOptions {
 
 export interface StateHealth {
   /**
-   * Asks a question and counts its outcome. While the server is away one question in a while is asked; all others reject at
-   * once, so that nobody waits for a deadline again and again.
+   * Asks a question and counts its outcome. While the server is away one question at a time is asked, with a pause in
+   * between; all others reject at once, so that nobody waits for a deadline again and again.
    */
   ask<T>(question: () => Promise<T>): Promise<T>
   /** Notes an error of a connection; the questions tell if the server is away. */
@@ -33,8 +33,11 @@ export interface StateHealth {
  * under way together count as one.
  */
 const awayAfter = 3
-/** Between two questions while it is away, ms. */
-const probeMs = 100
+/**
+ * From the end of a question to the next one while it is away, ms. A decision asks several, one after the other: with the
+ * pause counted from the beginning, each of them waited for its whole deadline where that is longer.
+ */
+const pauseMs = 100
 
 export function createStateHealth({ clock, log, shown }: StateHealthOptions): StateHealth {
   let unanswered = 0
@@ -43,7 +46,9 @@ export function createStateHealth({ clock, log, shown }: StateHealthOptions): St
   let asked = 0
   let askedBefore = 0
   let awaySince: number | undefined
-  let probedAt = Number.NEGATIVE_INFINITY
+  /** While it is away: true while a question is under way, and the instant of `clock.monotonic` at which the last one ended. */
+  let isProbing = false
+  let probedAt = 0
   let lastError: unknown
   let lastMissed = 'no answer'
 
@@ -67,6 +72,7 @@ export function createStateHealth({ clock, log, shown }: StateHealthOptions): St
     inARow += 1
     if (inARow < awayAfter || awaySince !== undefined) return
     awaySince = clock.monotonic()
+    probedAt = awaySince
     log.warn({ event: 'gateway.state_unavailable', state: shown, err: lastError ?? error })
   }
 
@@ -83,10 +89,10 @@ export function createStateHealth({ clock, log, shown }: StateHealthOptions): St
 
   return {
     async ask(question) {
-      if (awaySince !== undefined) {
-        const now = clock.monotonic()
-        if (now >= probedAt && now < probedAt + probeMs) throw noAnswer(lastMissed)
-        probedAt = now
+      const isProbe = awaySince !== undefined
+      if (isProbe) {
+        if (isProbing || clock.monotonic() < probedAt + pauseMs) throw noAnswer(lastMissed)
+        isProbing = true
       }
       asked += 1
       const number = asked
@@ -99,6 +105,11 @@ export function createStateHealth({ clock, log, shown }: StateHealthOptions): St
         missed(error, number)
         if (awaySince === undefined || lastError === undefined) throw error
         throw noAnswer(error.message, error)
+      } finally {
+        if (isProbe) {
+          isProbing = false
+          probedAt = clock.monotonic()
+        }
       }
     },
     noteError(error) {

@@ -25,14 +25,40 @@ test('asks an absent server once in 100 ms, refuses all other questions at once,
   for (let n = 0; n < 3; n += 1) assert.equal(await ask(), false)
   assert.deepEqual([asked, events], [3, ['gateway.state_unavailable']])
   for (let n = 0; n < 50; n += 1) await ask()
-  assert.equal(asked, 4, 'one question tries')
+  assert.equal(asked, 3)
   await clock.runUntil(1_000_100)
   for (let n = 0; n < 50; n += 1) await ask()
-  assert.equal(asked, 5)
+  assert.equal(asked, 4, 'one question tries')
   isAway = false
   await clock.runUntil(1_000_200)
   assert.deepEqual([await ask(), await ask()], [true, true])
-  assert.deepEqual([asked, events.at(-1)], [7, 'gateway.state_available'])
+  assert.deepEqual([asked, events.at(-1)], [6, 'gateway.state_available'])
+})
+
+test('while one question waits for an absent server no other does, nor directly behind its end', async () => {
+  const clock = createVirtualClock(1_000_000)
+  const health = createStateHealth({ clock, log: { info() {}, warn() {} }, shown: 'redis://h' })
+  let asked = 0
+  const ask = (): Promise<unknown> => {
+    const asking = health.ask(async () => {
+      asked += 1
+      await new Promise<void>((resolve) => clock.at(clock.now() + 1_000, resolve))
+      throw new SluiceError('STATE_UNAVAILABLE', 'no answer in time')
+    })
+    return asking.catch(() => {})
+  }
+  for (let n = 1; n <= 3; n += 1) await Promise.all([ask(), clock.runUntil(1_000_000 + n * 1_000)])
+  await clock.runUntil(1_003_100)
+  const first = ask()
+  await clock.runUntil(1_003_900)
+  await ask()
+  assert.equal(asked, 4, 'the first waits')
+  await Promise.all([first, clock.runUntil(1_004_150)])
+  await ask()
+  assert.equal(asked, 4, 'it has just ended')
+  await clock.runUntil(1_004_250)
+  await Promise.all([ask(), clock.runUntil(1_005_250)])
+  assert.equal(asked, 5)
 })
 
 test('a server counts as away after three questions one after the other, however many were under way together', async () => {
