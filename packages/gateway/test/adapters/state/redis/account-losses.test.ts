@@ -180,6 +180,39 @@ for (const engine of engines)
   })
 
 for (const engine of engines)
+  describe(`calls under way on ${engine}`, needs(engine), () => {
+    it('count behind a loss before anything is granted, though their process asks last', async () => {
+      const rig = openAccountRig(engine, {
+        windows: [],
+        concurrencyMax: 3,
+        breaker: { inARow: 3, coolDownMs: 1_000 },
+      })
+      const [busy, other] = [rig.join(), rig.join()]
+      for (const state of [busy, other]) state.listen({ tokens: () => {}, verdicts: () => {} })
+      const isFree = (state: AccountState): boolean =>
+        (state.freeAt(rig.now(), 0, false) ?? Number.POSITIVE_INFINITY) <= rig.now()
+      const underWay: number[] = []
+      for (let waited = 0; underWay.length < 3; waited += 1) {
+        assert.ok(waited < 3_000, 'no token came')
+        if (isFree(busy)) underWay.push(busy.take(rig.now()))
+        await rig.pass(1)
+      }
+      // Long enough for it to have nothing more to tell.
+      await rig.pass(1_000)
+      await rig.lose()
+      for (let waited = 0; waited < 2_000; waited += 1) {
+        assert.ok(!isFree(other), `a fourth call ${waited} ms behind the loss`)
+        await rig.pass(1)
+      }
+      for (const takenAt of underWay) busy.end(takenAt)
+      for (let waited = 0; !isFree(other); waited += 1) {
+        assert.ok(waited < 1_000, 'no token comes, though all calls have ended')
+        await rig.pass(1)
+      }
+    })
+  })
+
+for (const engine of engines)
   describe(`the verdict on an account on ${engine}`, needs(engine), () => {
     /** A judge, and two callers that make as many calls as they may; each takes so long. */
     function open(windows: readonly Window[], concurrencyMax: number) {
