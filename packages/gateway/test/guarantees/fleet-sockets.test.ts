@@ -44,6 +44,15 @@ describe('clients of two gateways', needs('postgres', 'redis'), () => {
     return client
   }
 
+  /** Opens a connection and tests if it is not one too many, for which it would be closed at once. */
+  async function staysOpen(at: number, tenant: string): Promise<boolean> {
+    const client = await open(at, tenant)
+    const closed = await Promise.race([client.closed, sleep(300)])
+    if (closed !== undefined) assert.equal(closed.code, 4429)
+    client.socket.close()
+    return closed === undefined
+  }
+
   /** A connection of a recipient at one of the gateways. */
   async function connect(at: number, recipient: string): Promise<Client> {
     const client = await open(at)
@@ -216,6 +225,8 @@ describe('clients of two gateways', needs('postgres', 'redis'), () => {
     const sent = new Map<string, Set<string>>(names.map((name) => [name, new Set()]))
     const heard = new Map<string, Set<string>>(names.map((name) => [name, new Set()]))
     let current = await Promise.all(names.map((name) => connect(1, name)))
+    await Promise.all(Array.from({ length: 10 }, () => open(1, 'few')))
+    assert.equal(await staysOpen(0, 'few'), false)
     const collect = (clients: readonly Client[]): void => {
       for (const [n, { heard: messages }] of clients.entries())
         for (const message of messages)
@@ -244,6 +255,8 @@ describe('clients of two gateways', needs('postgres', 'redis'), () => {
       }
       await sleep(100)
     }
+    while (!(await staysOpen(0, 'few')))
+      assert.ok(performance.now() < end, 'the connections of the killed gateway count for ever')
   })
 
   test('a gateway that is shut down closes its connections with 1001', async () => {
