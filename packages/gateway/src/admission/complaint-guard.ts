@@ -4,7 +4,6 @@
  * start; the stage of a category that is not free is on record, so that it holds from the first moment of the next
  * process. A pause is met like the hold of an operator: those who wait are booked behind its end, in order.
  */
-
 import { waitingReason } from '../backlog-cell.ts'
 import { isFinal, type Notification } from '../model.ts'
 import {
@@ -291,11 +290,12 @@ export async function createComplaintGuard(options: ComplaintGuardOptions): Prom
   async function readShared(shared: FleetComplaints): Promise<void> {
     if (rules === undefined || !isFilled || closed) return
     const own = fills
-    const { growth, stages: onRecord } = await shared.next(rules)
+    const { growth, stages: onRecord, takesOver } = await shared.next(rules)
     // Counts that are filled meanwhile hold the growth already.
     if (own !== fills || rules === undefined) return
     const now = clock.now()
-    const changed = new Set([...active.values(), ...addGrowth(growth, entryOf, now)])
+    const grown = addGrowth(growth, entryOf, now)
+    const changed = new Set([...(takesOver ? entries : active).values(), ...grown])
     for (const entry of entries.values()) entry.onRecord = undefined
     for (const stored of onRecord) {
       const entry = entryOf(stored.tenant, stored.category)

@@ -30,6 +30,17 @@ export interface FleetComplaintsOptions {
   readonly onWritten: () => void
 }
 
+/** The news of one reading. */
+export interface SharedReading {
+  readonly growth: readonly Growth[]
+  readonly stages: readonly StoredStage[]
+  /**
+   * True where this process decides since this reading: it judges all counts, for those that have grown before were judged by
+   * nobody where the process that decided was killed, or none did.
+   */
+  readonly takesOver: boolean
+}
+
 export interface FleetComplaints {
   /** True while this process decides the stages, for all. */
   decides(): boolean
@@ -38,9 +49,7 @@ export interface FleetComplaints {
   /** Reads the windows before an instant, from which `next` goes on. */
   fill(rules: ComplaintRules, to: number): Promise<RecordedCounts>
   /** Reads the growth since the reading before, and the stages on record. */
-  next(
-    rules: ComplaintRules,
-  ): Promise<{ readonly growth: readonly Growth[]; readonly stages: readonly StoredStage[] }>
+  next(rules: ComplaintRules): Promise<SharedReading>
   /** Calls back every second, less often where reading takes long, until the returned function ends it. */
   every(read: () => Promise<void>): () => void
   readonly onWritten: () => void
@@ -60,6 +69,8 @@ export function createFleetComplaints(options: FleetComplaintsOptions): FleetCom
   let known = new Map<string, DeliveryTotal>()
   /** Readings go one after the other: each begins where the one before has ended. */
   let last: Promise<unknown> = Promise.resolve()
+  /** True if this process decided at the last reading. */
+  let decided = false
 
   function inTurn<T>(read: () => Promise<T>): Promise<T> {
     const turn = last.then(read)
@@ -89,8 +100,10 @@ export function createFleetComplaints(options: FleetComplaintsOptions): FleetCom
     return found
   }
 
+  const decides = (): boolean => members.holds('complaints')
+
   return {
-    decides: () => members.holds('complaints'),
+    decides,
     count: () => members.count(),
     onWritten,
     fill: (rules, to) =>
@@ -123,7 +136,9 @@ export function createFleetComplaints(options: FleetComplaintsOptions): FleetCom
         }
         const stages = storedStages(await store.holds())
         known = now
-        return { growth, stages }
+        const takesOver = decides() && !decided
+        decided = decides()
+        return { growth, stages, takesOver }
       }),
     every(read) {
       let isOpen = true

@@ -6,6 +6,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { complaintBound, departureShare } from '../../src/policy/complaint-guard.ts'
 import { type Harness, hour, minute, second } from '../harness.ts'
+import { overriding } from '../overriding.ts'
 import { marketing, policyOf, reportOf, small } from './complaints.ts'
 import { during, twoProcesses } from './two-processes.ts'
 
@@ -76,6 +77,25 @@ test('complaints at two processes about what both delivered pause a category at 
     waiting.map(({ id }) => id),
   )
   assert.equal(stagesOf(b)[0], 'free')
+  await b.stop()
+})
+
+test('complaints that the process which decides has not judged are judged by the one that follows, though nothing else happens', async () => {
+  let isStuck = false
+  const { clock, a, b, declareDead } = await twoProcesses({
+    policy,
+    wrapStore: (store, id) =>
+      id === 'a'
+        ? overriding(store, { holds: () => (isStuck ? new Promise(() => {}) : store.holds()) })
+        : store,
+  })
+  const ids = await deliver(100, a, b)
+  isStuck = true
+  await complain(ids.slice(0, 40), b)
+  assert.deepEqual([reportOf(b).complained, reportOf(b).stage], [40, 'free'])
+  declareDead('a')
+  await clock.runUntil(clock.now() + 3 * second)
+  assert.equal(reportOf(b).stage, 'paused')
   await b.stop()
 })
 
