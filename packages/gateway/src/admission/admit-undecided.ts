@@ -4,7 +4,7 @@
  * without any limit, and counts when it leaves. Nothing is asked of the limits; room is that of the record. A dry run
  * answers what a notification would get.
  */
-import { isStateAway, SluiceError } from '../errors.ts'
+import { HeldUpError, isStateAway, SluiceError } from '../errors.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock } from '../ports.ts'
 import type { AdmitRequest, Gate } from '../stages.ts'
@@ -71,6 +71,16 @@ export function createAdmission(options: AdmitUndecidedOptions): Pick<Gate, 'adm
     }
   }
 
+  /** Refuses a request whose recipient is held up, where the policy refuses one of its categories: others are decided. */
+  function refuseHeldUp({ drafts }: Pick<AdmitRequest, 'drafts'>, { message }: HeldUpError): void {
+    const isRefused = ({ priority, category }: (typeof drafts)[number]): boolean =>
+      priority !== 'critical' && policy.onStateLost(category) === 'refuse'
+    const refused = drafts.find(isRefused)?.category
+    if (refused === undefined) return
+    const detail = `${message} The policy refuses ${refused} meanwhile. Nothing was accepted.`
+    throw new SluiceError('STATE_UNAVAILABLE', detail, { retryAfterMs: 1_000 })
+  }
+
   /** True for a request that waits behind what the same tenant has waiting undecided. */
   const isBehind = ({ caller, drafts }: Pick<AdmitRequest, 'caller' | 'drafts'>): boolean =>
     drafts.some(({ category, to }) => waiting.hasOf(caller.tenant, category, to.id)) &&
@@ -102,8 +112,9 @@ export function createAdmission(options: AdmitUndecidedOptions): Pick<Gate, 'adm
       if (request.job !== undefined) return decided(request)
       if (isWithheld(request) || isBehind(request)) return undecided(request)
       return decided(request).catch((error: unknown) => {
-        if (isStateAway(error)) return undecided(request)
-        throw error
+        if (!isStateAway(error)) throw error
+        if (error instanceof HeldUpError) refuseHeldUp(request, error)
+        return undecided(request)
       })
     },
     async preview(caller, draft) {

@@ -53,6 +53,35 @@ test('one recipient whose newcomers are held up for seconds keeps no other recip
   await harness.stop()
 })
 
+test('a category that is refused meanwhile is told that its recipient is held up, not that the limits are away', async () => {
+  const harness = await createHarness({
+    policy: {
+      version: 1,
+      limits: [{ name: 'all', for: 'any', max: ['100/h'], over: 'delay' }],
+      onStateLost: { default: 'hold', security: 'refuse' },
+    },
+    parts: {
+      wrapState: (state) => ({
+        ...state,
+        async reserve(requests) {
+          if (requests.some(({ subject }) => subject.recipient === 'ada'))
+            throw new HeldUpError('default/ada')
+          return state.reserve(requests)
+        },
+      }),
+    },
+  })
+  await assert.rejects(harness.tryPost({ category: 'security' }), {
+    code: 'STATE_UNAVAILABLE',
+    message:
+      'New notifications to default/ada are held up: others that wait there move up. The policy refuses security meanwhile. Nothing was accepted.',
+    retryAfterMs: 1_000,
+  })
+  assert.equal((await harness.post()).undecided, true)
+  assert.equal((await harness.post({ category: 'security', recipient: 'eve' })).undecided, undefined)
+  await harness.stop()
+})
+
 test('a redrive goes on with others where newcomers of one recipient are held up', async () => {
   let [isUp, isHeldUp] = [false, false]
   const { provider } = createScripted(() => (isUp ? delivered : broken))
