@@ -145,9 +145,7 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
     { within, afterFirst, isEnough }: ReadOptions = {},
   ): Promise<void> {
     const { tenant, recipient } = subject
-    const keptMs = Math.max(policy.longestWindowMs, dedupMsOf(subject))
-    // A tenant's rows are found by their acceptance: a delayed notification may leave as much later as a delay may last.
-    const since = clock.now() - keptMs - (recipient === undefined ? policy.maxDelayMs : 0)
+    const since = clock.now() - Math.max(reachMs(), dedupMsOf(subject))
     async function pageAfter(cursor?: string): Promise<Page<Admission>> {
       const { items, nextCursor } = await store.counted({
         tenant,

@@ -296,7 +296,7 @@ export interface CountedQuery {
   readonly tenant: string
   /** @defaultValue the whole tenant */
   readonly recipient?: string
-  /** For a tenant, notifications created earlier are selected only if their turn came in a throttle queue since. */
+  /** Selects what left at this instant or later, however long ago it was created. */
   readonly since: number
   /**
    * Selects what the limits of a tenant and its modules count: every notification that was created since, or whose turn

@@ -16,13 +16,16 @@ export function countedNotifications(test: Test): void {
     const booked = someNotification({ status: 'scheduled', dueAt: epoch + 9_000 })
     const collecting = someNotification({ status: 'digesting' })
     const former = someNotification({ createdAt: epoch - 80_000 })
-    const accept = [former, first, turned, nothing, booked, collecting, someNotification({ tenant: 'other' })]
+    const [leftLate, bookedLong] = [someNotification(old), someNotification({ ...old, status: 'scheduled' })]
+    const other = someNotification({ tenant: 'other' })
+    const accept = [former, leftLate, bookedLong, first, turned, nothing, booked, collecting, other]
     await must(store, { accept })
     const turn = { decision: first.decision, turnedAt: epoch }
     await must(store, {
       moves: [
         settled(first, epoch + 1),
         settled(former, epoch - 79_000),
+        settled(leftLate, epoch + 2),
         advance(turned, [{ at: epoch, status: 'queued' }], turn),
       ],
     })
@@ -46,7 +49,7 @@ export function countedNotifications(test: Test): void {
     }
     assert.deepEqual(
       (await read({ tenant: 'acme' })).sort(),
-      [...ids([turned, first, booked, collecting])].sort(),
+      [...ids([turned, leftLate, bookedLong, first, booked, collecting])].sort(),
     )
     assert.deepEqual(
       (await read({ tenant: 'acme', accepted: true })).sort(),

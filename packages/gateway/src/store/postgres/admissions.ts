@@ -71,13 +71,14 @@ export function createAdmissions(db: Db, pseudonymOf: PseudonymOf, read: ReadRow
     cursor,
     limit,
   }: CountedQuery): Promise<Page<Admission>> {
-    let at = from
+    // What left since, or waits, may have been accepted at any time: its `sendAt`, a hold or a redrive may lie far behind that.
+    let at = accepted === true ? from : 0
     let after = ''
     if (cursor !== undefined) {
       const space = cursor.indexOf(' ')
       at = Number(cursor.slice(0, space))
       after = cursor.slice(space + 1)
-    } else {
+    } else if (accepted === true) {
       for await (const ids of turnedSince(db, tenant, from)) {
         const [first] = await db.query<{ at: number | null }>(
           `SELECT min(n.created_at) AS at FROM unnest($1::text[]) k(key)

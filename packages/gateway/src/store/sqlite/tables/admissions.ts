@@ -97,8 +97,10 @@ export function prepareAdmissions(db: DatabaseSync, register: RecipientIndex): A
   }
 
   function countedOfTenant({ tenant, since, accepted, within, cursor, limit }: CountedQuery): RowPage {
-    const turnedFrom = cursor === undefined ? earliestTurned.get(since, tenant)?.at : undefined
-    const [at, seq] = cursor?.split(' ').map(Number) ?? [Math.min(since, Number(turnedFrom ?? since)), 0]
+    // What left since, or waits, may have been accepted at any time: its `sendAt`, a hold or a redrive may lie far behind that.
+    const earliest = (): number =>
+      accepted === true ? Math.min(since, Number(earliestTurned.get(since, tenant)?.at ?? since)) : 0
+    const [at, seq] = cursor?.split(' ').map(Number) ?? [earliest(), 0]
     const from = { tenant, at: at!, seq: seq! }
     const last = endOfPage.get({ ...from, offset: limit - 1 })
     const [lastAt, lastSeq] =
