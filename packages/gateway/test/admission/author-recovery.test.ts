@@ -1,4 +1,4 @@
-/** What limits of several recipients together know after a restart: of notifications that were accepted long before they left. */
+/** Limits of several recipients together know after a restart of notifications that were accepted long before they left. */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -71,7 +71,7 @@ export function createAdmissions(db: Db, pseudonymOf: PseudonymOf, read: ReadRow
     cursor,
     limit,
   }: CountedQuery): Promise<Page<Admission>> {
-    // What left since, or waits, may have been accepted at any time: its `sendAt`, a hold or a redrive may lie far behind that.
+    // One that left since, or waits, may have been accepted at any time: its `sendAt`, a hold or a redrive may lie far behind.
     let at = accepted === true ? from : 0
     let after = ''
     if (cursor !== undefined) {

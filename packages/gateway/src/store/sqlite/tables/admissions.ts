@@ -97,7 +97,7 @@ export function prepareAdmissions(db: DatabaseSync, register: RecipientIndex): A
   }
 
   function countedOfTenant({ tenant, since, accepted, within, cursor, limit }: CountedQuery): RowPage {
-    // What left since, or waits, may have been accepted at any time: its `sendAt`, a hold or a redrive may lie far behind that.
+    // One that left since, or waits, may have been accepted at any time: its `sendAt`, a hold or a redrive may lie far behind.
     const earliest = (): number =>
       accepted === true ? Math.min(since, Number(earliestTurned.get(since, tenant)?.at ?? since)) : 0
     const [at, seq] = cursor?.split(' ').map(Number) ?? [earliest(), 0]
