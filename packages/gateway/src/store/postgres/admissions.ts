@@ -28,6 +28,15 @@ const since = (parameter: string): string =>
 const countsSince = (parameter: string): string =>
   `${since(parameter)} OR status IN (1, 2, 3, 4) OR status = 5 AND due_at >= ${parameter})`
 
+/**
+ * The ids among $1 that have not ended, or left at $2 or later. Most of a tenant's rows are neither, and to read each of
+ * them whole took three times as long (23 µs a row in place of 8).
+ */
+const waitingOrLeft = `ARRAY(SELECT e.id FROM unnest($1::text[]) e(id)
+  LEFT JOIN LATERAL (SELECT true AS waits FROM live WHERE live.id = e.id OFFSET 0) l ON true
+  LEFT JOIN LATERAL (SELECT fired_at, suspects FROM outcome WHERE outcome.id = e.id OFFSET 0) o ON true
+  WHERE l.waits OR o.fired_at >= $2 OR o.suspects[cardinality(o.suspects)] >= $2)`
+
 /** A prepared statement fails for ever once its result has another column, as a newer version's schema may give it. */
 const wholeColumns = Object.keys({
   id: true,
@@ -95,23 +104,26 @@ export function createAdmissions(db: Db, pseudonymOf: PseudonymOf, read: ReadRow
     )
     const shown = entries.slice(0, limit)
     const examined = shown.map(({ id }) => id)
-    const counts =
-      accepted === true
-        ? '(created_at >= $2 OR turned_at >= $2)'
-        : '(fired_at >= $2 OR suspect_at >= $2 OR status IN (1, 2, 3, 4))'
+    const read = (text: string, values: readonly unknown[]) => db.query<WholeRow>(text, values)
     const rows =
-      within === undefined
-        ? await db.query<WholeRow>(
-            `SELECT w.* FROM ${wholeOf('$1')} WHERE ${counts} ORDER BY created_at, id`,
+      accepted === true
+        ? await read(
+            `SELECT w.* FROM ${wholeOf('$1')} WHERE (created_at >= $2 OR turned_at >= $2) ORDER BY created_at, id`,
             [examined, from],
           )
-        : await db.query<WholeRow>(
-            `SELECT w.* FROM ${wholeOf('$1')} WHERE (fired_at >= $2 OR suspect_at >= $2
+        : within === undefined
+          ? await read(
+              `SELECT w.* FROM ${wholeOf(waitingOrLeft)} WHERE (fired_at >= $2 OR suspect_at >= $2
+                OR status IN (1, 2, 3, 4)) ORDER BY created_at, id`,
+              [examined, from],
+            )
+          : await read(
+              `SELECT w.* FROM ${wholeOf(waitingOrLeft)} WHERE (fired_at >= $2 OR suspect_at >= $2
                 OR status IN (1, 2, 3, 4) AND due_at <= $3
-                OR id = (SELECT id FROM ${wholeOf('$1')} WHERE status IN (1, 2, 3, 4) AND due_at > $3
+                OR id = (SELECT id FROM ${wholeOf(waitingOrLeft)} WHERE status IN (1, 2, 3, 4) AND due_at > $3
                   ORDER BY created_at, id LIMIT 1)) ORDER BY created_at, id`,
-            [examined, within.from, within.to],
-          )
+              [examined, within.from, within.to],
+            )
     const last = shown.at(-1)
     return {
       items: rows.map(admissionOfRow),
