@@ -33,9 +33,19 @@ const countsSince = (parameter: string): string =>
  * them whole took three times as long (23 µs a row in place of 8).
  */
 const waitingOrLeft = `ARRAY(SELECT e.id FROM unnest($1::text[]) e(id)
-  LEFT JOIN LATERAL (SELECT true AS waits FROM live WHERE live.id = e.id OFFSET 0) l ON true
+  LEFT JOIN LATERAL (SELECT true AS is_there FROM live WHERE live.id = e.id OFFSET 0) l ON true
   LEFT JOIN LATERAL (SELECT fired_at, suspects FROM outcome WHERE outcome.id = e.id OFFSET 0) o ON true
-  WHERE l.waits OR o.fired_at >= $2 OR o.suspects[cardinality(o.suspects)] >= $2)`
+  WHERE l.is_there OR o.fired_at >= $2 OR o.suspects[cardinality(o.suspects)] >= $2)`
+
+const acceptedSince = '(created_at >= $2 OR turned_at >= $2)'
+const waits = 'status IN (1, 2, 3, 4)'
+
+/** Selects what limits of several recipients count: all, or what is near the present and the first that is due later. */
+const countsOf = (within: CountedQuery['within']): string =>
+  within === undefined
+    ? `(fired_at >= $2 OR suspect_at >= $2 OR ${waits})`
+    : `(fired_at >= $2 OR suspect_at >= $2 OR ${waits} AND due_at <= $3
+        OR id = (SELECT id FROM ${wholeOf(waitingOrLeft)} WHERE ${waits} AND due_at > $3 ORDER BY created_at, id LIMIT 1))`
 
 /** A prepared statement fails for ever once its result has another column, as a newer version's schema may give it. */
 const wholeColumns = Object.keys({
@@ -104,26 +114,11 @@ export function createAdmissions(db: Db, pseudonymOf: PseudonymOf, read: ReadRow
     )
     const shown = entries.slice(0, limit)
     const examined = shown.map(({ id }) => id)
-    const read = (text: string, values: readonly unknown[]) => db.query<WholeRow>(text, values)
-    const rows =
-      accepted === true
-        ? await read(
-            `SELECT w.* FROM ${wholeOf('$1')} WHERE (created_at >= $2 OR turned_at >= $2) ORDER BY created_at, id`,
-            [examined, from],
-          )
-        : within === undefined
-          ? await read(
-              `SELECT w.* FROM ${wholeOf(waitingOrLeft)} WHERE (fired_at >= $2 OR suspect_at >= $2
-                OR status IN (1, 2, 3, 4)) ORDER BY created_at, id`,
-              [examined, from],
-            )
-          : await read(
-              `SELECT w.* FROM ${wholeOf(waitingOrLeft)} WHERE (fired_at >= $2 OR suspect_at >= $2
-                OR status IN (1, 2, 3, 4) AND due_at <= $3
-                OR id = (SELECT id FROM ${wholeOf(waitingOrLeft)} WHERE status IN (1, 2, 3, 4) AND due_at > $3
-                  ORDER BY created_at, id LIMIT 1)) ORDER BY created_at, id`,
-              [examined, within.from, within.to],
-            )
+    const [kept, counts] = accepted === true ? ['$1', acceptedSince] : [waitingOrLeft, countsOf(within)]
+    const rows = await db.query<WholeRow>(
+      `SELECT w.* FROM ${wholeOf(kept)} WHERE ${counts} ORDER BY created_at, id`,
+      within === undefined ? [examined, from] : [examined, within.from, within.to],
+    )
     const last = shown.at(-1)
     return {
       items: rows.map(admissionOfRow),
