@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { test } from 'node:test'
-import { createHarness, day, hour, minute, second } from '../harness.ts'
+import { type TestContext, test } from 'node:test'
+import { createHarness, day, type Harness, hour, minute, second } from '../harness.ts'
 
 const policy = {
   version: 1,
@@ -12,36 +12,39 @@ const policy = {
   limits: [{ name: 'author', for: 'any', per: ['actor'], max: ['1/h'], over: 'delay' }],
 }
 
-test('a limit of an author counts after a restart what was accepted long before it left, at its sendAt', async (t) => {
+/** A gateway that has accepted a message of an author, further ahead than `maxDelay` and the window. */
+async function scheduleFarAhead(t: TestContext) {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-'))
   t.after(() => rmSync(folder, { recursive: true }))
   const options = { file: join(folder, 'sluice.db'), policy }
   const harness = await createHarness(options)
-  const sendAt = harness.start + 10 * day
+  const sendAt = harness.start + 2 * day
   const { id } = await harness.post({ recipient: 'bob', actor: 'eve', sendAt })
+  const restart = async (start: number): Promise<Harness> => {
+    await harness.stop()
+    return createHarness({ ...options, start })
+  }
+  return { harness, id, sendAt, restart }
+}
+
+test('a limit of an author counts after a restart what was accepted long before it left, at its sendAt', async (t) => {
+  const { harness, id, sendAt, restart } = await scheduleFarAhead(t)
   await harness.runUntil(sendAt + second)
   assert.deepEqual(
-    harness.sent().map(({ id, at }) => [id, at]),
+    harness.sent().map((sent) => [sent.id, sent.at]),
     [[id, sendAt]],
   )
-  await harness.stop()
-  const restarted = await createHarness({ ...options, start: sendAt + minute })
+  const restarted = await restart(sendAt + minute)
   const { decision, dueAt } = await restarted.post({ recipient: 'ada', actor: 'eve' })
   assert.deepEqual([decision.reason, dueAt], ['recipient_limit', sendAt + hour + 20])
   await restarted.stop()
 })
 
 test('a limit of an author keeps after a restart the instant of what was accepted long before', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-'))
-  t.after(() => rmSync(folder, { recursive: true }))
-  const options = { file: join(folder, 'sluice.db'), policy }
-  const harness = await createHarness(options)
-  const sendAt = harness.start + 10 * day
-  await harness.post({ recipient: 'bob', actor: 'eve', sendAt })
+  const { harness, sendAt, restart } = await scheduleFarAhead(t)
   await harness.runUntil(sendAt - hour)
-  await harness.stop()
-  const restarted = await createHarness({ ...options, start: sendAt - 30 * minute })
-  // In the same window: it comes behind the one that was promised its instant ten days ago.
+  const restarted = await restart(sendAt - 30 * minute)
+  // In the same window: it comes behind the one that was promised its instant two days ago.
   const { dueAt } = await restarted.post({ recipient: 'ada', actor: 'eve' })
   assert.equal(dueAt, sendAt + hour + 20)
   await restarted.stop()
