@@ -15,7 +15,7 @@ test('the page of metrics names every metric with its labels, and no other', asy
   const { text } = await site.call('GET', '/metrics')
   const answered = new Set([...text.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name!))
   // A gateway over PostgreSQL answers more, one whose limits are in Redis, one of a fleet and one with topics:
-  // guarantees/{fleet-told,fleet-away.long,fleet-orders.crash.long}.test.ts and intake/dead-letters.test.ts.
+  // guarantees/{fleet-told.long,fleet-away.long,fleet-orders.crash.long}.test.ts and intake/dead-letters.test.ts.
   const rows = page
     .split('\n')
     .filter(
