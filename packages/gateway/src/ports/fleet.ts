@@ -224,7 +224,7 @@ export interface TakenOver {
 }
 
 /** The name of a notification that this process holds on record. */
-export interface HeldName extends Pick<Notification, 'tenant' | 'id'> {
+export interface HeldName extends Pick<Notification, 'tenant' | 'id' | 'dueAt'> {
   /** The mark of the right to send that it has had on record for a while; a later right to it has another mark. */
   readonly right?: number
 }
@@ -247,10 +247,10 @@ export interface Takeover extends KeepsLeftToBroker {
    */
   takeBack(at: number, names: readonly HeldName[]): Promise<readonly TakenOver[]>
   /**
-   * Reads the names of notifications that this process holds on record and that were due by an instant, in the order of
-   * their ids, after the cursor. Embedded: none, because no answer is lost there.
+   * Reads the names of notifications that this process holds on record and that were due by an instant, the earliest due
+   * first, after the one that the last page ended with. Embedded: none, because no answer is lost there.
    */
-  heldOnRecord(dueBy: number, after: string | null, limit: number): Promise<readonly HeldName[]>
+  heldOnRecord(dueBy: number, after: HeldName | null, limit: number): Promise<readonly HeldName[]>
   /**
    * Ends these rights to send on record, which this process has and under which it makes no call: until then the others
    * take the notification for one that is being sent. A later right to the same notification stays. Embedded: nothing.

@@ -59,11 +59,11 @@ export function createOwnSweep(options: OwnSweepOptions): OwnSweep {
   async function missing(): Promise<readonly HeldName[]> {
     const found: HeldName[] = []
     const dueBy = clock.now() - overdueMs
-    for (let after: string | null | undefined = null; after !== undefined; ) {
+    for (let after: HeldName | null | undefined = null; after !== undefined; ) {
       const page: readonly HeldName[] = await store.heldOnRecord(dueBy, after, namesMax)
       found.push(...page.filter(({ id }) => ledger.live(id) === undefined))
       await store.endRights(page.filter(isUnused))
-      after = page.length < namesMax ? undefined : page.at(-1)!.id
+      after = page.length < namesMax ? undefined : page.at(-1)!
     }
     return found
   }

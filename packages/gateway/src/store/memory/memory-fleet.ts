@@ -46,9 +46,11 @@ export function passedBy(
     ofChannels.has(row.channel) || (ofTemplates.has(`${row.template}/${row.channel}`) && !hasText(row))
 }
 
+type Name = Pick<HeldName, 'tenant' | 'id'>
+
 /** Looks up what is on record now. */
 export interface MemoryLookup {
-  notification(of: HeldName): Notification | undefined
+  notification(of: Name): Notification | undefined
   recipient(tenant: string, id: string): StoredRecipient | undefined
   /** Changes with each write of a hold. */
   markOfHolds(): string
@@ -64,7 +66,7 @@ export class MemoryFleet {
   caller: MemoryMember = { id: '', claimedUntil: Number.NEGATIVE_INFINITY, state: 'settled' }
   readonly #lookup: MemoryLookup
   /** Holders by the id of the notification; a free one has none. */
-  readonly #holders = new Map<string, { readonly member: MemoryMember; readonly name: HeldName }>()
+  readonly #holders = new Map<string, { readonly member: MemoryMember; readonly name: Name }>()
   /** The marks of the rights to send of holders, by the id of the notification. */
   readonly #rights = new Map<string, number>()
   /** Who has written the version of a notification that is on record, by its id. */
@@ -89,13 +91,13 @@ export class MemoryFleet {
   }
 
   /** Gives notifications to the caller. */
-  hold(notifications: readonly HeldName[]): void {
+  hold(notifications: readonly Name[]): void {
     for (const { tenant, id } of notifications)
       this.#holders.set(id, { member: this.caller, name: { tenant, id } })
   }
 
   /** Gives what is due to the caller, whose claims are written in the background. */
-  claim(notifications: readonly HeldName[]): void {
+  claim(notifications: readonly Name[]): void {
     this.hold(notifications)
     for (const { id } of notifications) this.#unflushed.add(id)
   }
@@ -106,7 +108,7 @@ export class MemoryFleet {
   }
 
   /** Returns the claims that a crash of the engine loses, by their holders. */
-  unflushed(): readonly { readonly member: MemoryMember; readonly name: HeldName }[] {
+  unflushed(): readonly { readonly member: MemoryMember; readonly name: Name }[] {
     return [...this.#unflushed].map((id) => this.#holders.get(id)).filter((held) => held !== undefined)
   }
 
@@ -251,9 +253,9 @@ export class MemoryFleet {
   }
 
   /** Names what the caller holds. */
-  named({ tenant, id }: Notification): HeldName {
+  named({ tenant, id, dueAt }: Notification): HeldName {
     const right = this.#rights.get(id)
-    return right === undefined ? { tenant, id } : { tenant, id, right }
+    return right === undefined ? { tenant, id, dueAt } : { tenant, id, dueAt, right }
   }
 
   endRights(unused: readonly HeldName[]): void {

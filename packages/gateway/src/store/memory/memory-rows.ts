@@ -4,7 +4,11 @@ import type { Change, DeadLetterQuery, GivenRights, ListQuery, Page, ScanQuery, 
 import { cursorRefusal } from '../cursor-refusal.ts'
 import { waits } from './memory-admissions.ts'
 
-export const byId = (a: Notification, b: Notification): number => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
+type Due = Pick<Notification, 'id' | 'dueAt'>
+
+export const byId = (a: Pick<Due, 'id'>, b: Pick<Due, 'id'>): number =>
+  a.id < b.id ? -1 : a.id > b.id ? 1 : 0
+export const byDue = (a: Due, b: Due): number => a.dueAt - b.dueAt || byId(a, b)
 export const ended = ({ status }: Notification): boolean => !waits.has(status) && status !== 'digesting'
 
 /** True if no field that a move can change has changed since `before`. */
@@ -79,7 +83,7 @@ export function listed(rows: readonly Notification[], query: ListQuery): Page<No
   if (query.order === undefined) return page(fit.reverse(), query.cursor, query.limit)
   // By what is recorded: `sending` is shown where another process has the right to send it.
   const due = fit.filter(({ status }) => waits.has(status) || status === 'sending')
-  const inOrder = due.sort((a, b) => a.dueAt - b.dueAt || byId(a, b))
+  const inOrder = due.sort(byDue)
   return page(inOrder, query.cursor, query.limit)
 }
 

@@ -52,7 +52,7 @@ import { MemoryItems } from './memory-items.ts'
 import { MemoryJobs } from './memory-jobs.ts'
 import { answerKey, type Group, keyOf } from './memory-keys.ts'
 import { prune } from './memory-prune.ts'
-import { byId, checkPaths, deadLetters, entry, listed, rightsFor, scan } from './memory-rows.ts'
+import { byDue, byId, checkPaths, deadLetters, entry, listed, rightsFor, scan } from './memory-rows.ts'
 
 const applied: CommitResult = { applied: true }
 const unsettled: ReadonlySet<Status> = new Set<Status>(['scheduled', 'queued', 'digesting'])
@@ -321,10 +321,10 @@ export class MemoryStore implements Store {
     return { notification: suspect, mayHaveLeft }
   }
 
-  async heldOnRecord(dueBy: number, after: string | null, limit: number): Promise<readonly HeldName[]> {
+  async heldOnRecord(dueBy: number, after: HeldName | null, limit: number): Promise<readonly HeldName[]> {
     const held = this.fleet?.heldByCaller() ?? []
-    const due = held.filter(({ id, dueAt }) => dueAt <= dueBy && id > (after ?? '')).sort(byId)
-    return due.slice(0, limit).map((each) => this.fleet!.named(each))
+    const due = held.filter((each) => each.dueAt <= dueBy && (after === null || byDue(each, after) > 0))
+    return due.sort(byDue).slice(0, limit).map((each) => this.fleet!.named(each))
   }
 
   readonly endedSince = async (at: number, limit: number) => endedSince(this.#tenants, at, limit)

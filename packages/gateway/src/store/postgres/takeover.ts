@@ -43,10 +43,11 @@ export function createTakeover({ db, writer, member, read }: TakeoverParts): Tak
     },
     async heldOnRecord(dueBy, after, limit) {
       const rows = await db.query<Omit<HeldName, 'right'> & { readonly right: number | null }>(
-        `SELECT tenant, id, CASE WHEN begun_at <= $2 THEN begun_at END AS right FROM live
-          WHERE owner > 0 AND owner + 0 = $1 AND due_at <= $2 AND id > $3
-          ORDER BY id LIMIT $4`,
-        [member, dueBy, after ?? '', limit],
+        // In the order of `live_owned`: a page does not read again what the pages before it have read.
+        `SELECT tenant, id, due_at AS "dueAt", CASE WHEN begun_at <= $2 THEN begun_at END AS right FROM live
+          WHERE owner > 0 AND owner + 0 = $1 AND due_at <= $2 AND due_at >= $3 AND (due_at, id) > ($3, $4)
+          ORDER BY due_at, id LIMIT $5`,
+        [member, dueBy, after?.dueAt ?? 0, after?.id ?? '', limit],
       )
       return rows.map(({ right, ...name }) => (right === null ? name : { ...name, right }))
     },

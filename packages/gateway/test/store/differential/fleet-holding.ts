@@ -67,18 +67,19 @@ export function holdingOf(world: FleetWorld): readonly (() => Promise<unknown>)[
     const member = living()
     member.setClock(now())
     const limit = 1 + below(5)
-    for (let after: string | null = null; ; ) {
-      const from: string | null = after
+    for (let after: HeldName | null = null; ; ) {
+      const from: HeldName | null = after
       const found: readonly [readonly HeldName[], readonly HeldName[]] | undefined = await compare(
         'held',
         member,
         (store) => store.heldOnRecord(now(), from, limit),
-        (list) => list.map(({ tenant, id, right }) => `${tenant} ${id} ${right !== undefined}`),
+        (list) =>
+          list.map(({ tenant, id, dueAt, right }) => `${tenant} ${id} ${dueAt} ${right !== undefined}`),
       )
       if (found === undefined) return
       if (below(3) === 0) await keepFew(member, found)
       if (found[0].length < limit) return
-      after = found[0].at(-1)!.id
+      after = found[0].at(-1)!
     }
   }
 
