@@ -28,9 +28,9 @@ export interface AdmitUndecidedOptions extends AdmitOptions {
 /** Decides where it can, and accepts undecided or refuses where the server of the limits does not answer. */
 export function createAdmission(options: AdmitUndecidedOptions): Pick<Gate, 'admit' | 'preview'> {
   const { store, ledger, candidatesOf, throttle, evaluator, digests, recipients, handover, onError } = options
-  const { policy, clock, waiting, keepsLimits } = options
+  const { policy, window, clock, waiting, keepsLimits } = options
   const always = { store, ledger, candidatesOf, digests, recipients, handover, clock, onError }
-  const decided = createAdmit({ ...always, throttle, evaluator })
+  const decided = createAdmit({ ...always, throttle, evaluator, window })
   const undecided = createAdmit({
     ...always,
     throttle: { pass: () => undefined },

@@ -9,14 +9,15 @@
  */
 import { type Conflicted, conflicted, isAmong, retryOnConflict } from '../conflict.ts'
 import { SluiceError } from '../errors.ts'
-import { delayingLimit, isFinal, type Notification, type SharedContent } from '../model.ts'
+import { delayingLimit, type Notification, type SharedContent } from '../model.ts'
 import type { Change, Clock, Conflict, Store } from '../ports.ts'
-import type { AdmitRequest, Admitted, Gate, Ledger, Room } from '../stages.ts'
+import type { AdmitRequest, Admitted, Gate, Ledger } from '../stages.ts'
 import { generationsOf } from '../state-generation.ts'
 import { type UndoList, withUndo } from '../undo.ts'
 import { accepted, type Candidate } from './candidate.ts'
-import { contentsOf, decidedFor, digestWrites, forgetConflicting } from './candidate-writes.ts'
+import { contentsOf, decidedFor, digestWrites, forgetConflicting, roomFor } from './candidate-writes.ts'
 import type { CandidateFactory } from './candidates.ts'
+import type { DecisionWindow } from './decision-window.ts'
 import type { OpenDigests } from './digests/open-digests.ts'
 import { heldMsMax } from './duplicates.ts'
 import type { Evaluator } from './evaluate.ts'
@@ -33,23 +34,30 @@ export interface AdmitOptions {
   readonly digests: Pick<OpenDigests, 'forget'>
   readonly recipients: Pick<RecipientCache, 'forget'>
   readonly handover: Handover
+  /** @defaultValue all requests are decided side by side */
+  readonly window?: DecisionWindow | undefined
   readonly clock: Pick<Clock, 'monotonic'>
   readonly onError: (what: string, error: unknown) => void
 }
 
 export function createAdmit(options: AdmitOptions): Gate['admit'] {
-  const { store, ledger, candidatesOf, throttle, evaluator, handover, clock, onError } = options
+  const { store, ledger, candidatesOf, throttle, evaluator, handover, window, clock, onError } = options
 
-  async function admitOnce(request: AdmitRequest, undo: UndoList): Promise<readonly Admitted[] | Conflicted> {
-    const { caller, drafts, job } = request
+  async function decide({ caller, drafts }: AdmitRequest, undo: UndoList) {
     const candidates = await candidatesOf(caller, drafts)
-
     const passing = throttle.pass(candidates, undo)
     const passed = passing instanceof Promise ? await passing : passing
     const begunAt = clock.monotonic()
     await evaluator.evaluate(candidates, undo)
     const released = passed?.releaseSuppressed()
     if (released instanceof Promise) await released
+    return { candidates, throttleGeneration: passed?.generation, begunAt }
+  }
+
+  async function admitOnce(request: AdmitRequest, undo: UndoList): Promise<readonly Admitted[] | Conflicted> {
+    const { caller, job } = request
+    const deciding = () => decide(request, undo)
+    const { candidates, throttleGeneration, begunAt } = await (window?.run(request, deciding) ?? deciding())
 
     const notifications = candidates.map(accepted)
     const contents = contentsOf(candidates)
@@ -60,7 +68,7 @@ export function createAdmit(options: AdmitOptions): Gate['admit'] {
     const change = {
       ...changeOf(request, candidates, { notifications, contents, results }),
       ...(store.isVersioned ? { decidedFor: decidedFor(candidates), sendBefore: begunAt + heldMsMax } : {}),
-      ...generationsOf(caller.tenant, { throttle: passed?.generation, room: room.generation }),
+      ...generationsOf(caller.tenant, { throttle: throttleGeneration, room: room.generation }),
     }
     if (store.isVersioned && clock.monotonic() - begunAt > heldMsMax) return conflicted
     const result = await ledger.commit(change)
@@ -117,22 +125,4 @@ function changeOf(
     ...(answer === undefined ? {} : { answer: answer(results) }),
     ...(job === undefined ? {} : { jobs: [{ kind: 'move', ...job }] }),
   }
-}
-
-/** Counts the room that notifications need. The drafts of a job have held theirs in the queue since it was opened. */
-function roomFor(
-  notifications: readonly Notification[],
-  contents: readonly SharedContent[],
-  ofJob: boolean,
-): Room {
-  const room = { queue: 0, critical: 0, waiting: 0, bytes: contents.reduce((n, { bytes }) => n + bytes, 0) }
-  for (const notification of notifications) {
-    const { status, priority, bytes = 0 } = notification
-    if (!isFinal(status)) room.bytes += bytes
-    if (status === 'digesting') room.waiting += 1
-    else if (status === 'queued') room[priority === 'critical' ? 'critical' : 'queue'] += 1
-    else if (status === 'scheduled')
-      room[delayingLimit(notification) === undefined ? 'waiting' : 'queue'] += 1
-  }
-  return ofJob ? { queue: 0, critical: 0, waiting: room.waiting, bytes: 0 } : room
 }

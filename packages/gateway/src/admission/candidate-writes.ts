@@ -1,10 +1,11 @@
 /**
  * The parts of a change that follow from its candidates besides their notifications: contents, the digests that they join,
- * and the versions of the recipients for whom they were decided. After a conflict all that they were decided by is read again.
+ * the versions of the recipients for whom they were decided, and the room that they take. After a conflict all that they were decided by is read again.
  */
 import { isAmong } from '../conflict.ts'
-import type { SharedContent } from '../model.ts'
+import { delayingLimit, isFinal, type Notification, type SharedContent } from '../model.ts'
 import type { Change, Conflict, DigestWrite } from '../ports.ts'
+import type { Room } from '../stages.ts'
 import type { Candidate } from './candidate.ts'
 import type { OpenDigests } from './digests/open-digests.ts'
 import type { RecipientCache } from './recipient-cache.ts'
@@ -59,4 +60,22 @@ export function forgetConflicting(
       digests.forget(verdict.digest.digest)
     if (isAmong(conflicts, 'recipient', to.id)) recipients.forget(tenant, to.id)
   }
+}
+
+/** Counts the room that notifications need. The drafts of a job have held theirs in the queue since it was opened. */
+export function roomFor(
+  notifications: readonly Notification[],
+  contents: readonly SharedContent[],
+  ofJob: boolean,
+): Room {
+  const room = { queue: 0, critical: 0, waiting: 0, bytes: contents.reduce((n, { bytes }) => n + bytes, 0) }
+  for (const notification of notifications) {
+    const { status, priority, bytes = 0 } = notification
+    if (!isFinal(status)) room.bytes += bytes
+    if (status === 'digesting') room.waiting += 1
+    else if (status === 'queued') room[priority === 'critical' ? 'critical' : 'queue'] += 1
+    else if (status === 'scheduled')
+      room[delayingLimit(notification) === undefined ? 'waiting' : 'queue'] += 1
+  }
+  return ofJob ? { queue: 0, critical: 0, waiting: room.waiting, bytes: 0 } : room
 }

@@ -13,6 +13,7 @@ import type { Contents, Gate, Ledger, RecipientLimiter, Scheduler } from '../sta
 import { createAdmission } from './admit-undecided.ts'
 import { createCancellation } from './cancellation.ts'
 import { createCandidateFactory } from './candidates.ts'
+import type { DecisionWindow } from './decision-window.ts'
 import { createDigestCloser } from './digests/digest-closer.ts'
 import { createDigestPlanner } from './digests/digest-plan.ts'
 import { createOpenDigests, type OpenDigests } from './digests/open-digests.ts'
@@ -44,6 +45,8 @@ export interface GateOptions extends Pick<UndecidedOptions, 'keepsLimits'> {
   readonly contents: Contents
   readonly releaseHolds: ReleaseHolds
   readonly pauseNewcomers: PauseNewcomers
+  /** Bounds what is decided at once. @defaultValue nothing does */
+  readonly window?: DecisionWindow | undefined
   /** True where a pool serves the channel. */
   readonly serves: (channel: Channel) => boolean
   /** Channels that need no recipient address: the account holds the destination. */
@@ -71,7 +74,7 @@ export interface AdmissionGate extends Gate {
 
 export function createGate(options: GateOptions): AdmissionGate {
   const { store, ledger, state, limiter, recipients, policy, forbiddenHours, scheduler, throttle } = options
-  const { contents, releaseHolds, pauseNewcomers, serves, selfAddressed } = options
+  const { contents, releaseHolds, pauseNewcomers, window, serves, selfAddressed } = options
   const { keepsLimits, notifier, clock, random, onError } = options
 
   // Decide.
@@ -123,7 +126,7 @@ export function createGate(options: GateOptions): AdmissionGate {
   })
 
   return {
-    ...createAdmission({ ...deciding, candidatesOf, waiting: undecided }),
+    ...createAdmission({ ...deciding, candidatesOf, window, waiting: undecided }),
     ...redecision,
     undecided,
     promote: promotion.promote,

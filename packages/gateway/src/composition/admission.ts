@@ -4,6 +4,7 @@
  */
 
 import { createMemoryThrottle } from '../adapters/state/throttle/memory-throttle.ts'
+import { createDecisionWindow } from '../admission/decision-window.ts'
 import { createOrphans } from '../admission/digests/orphans.ts'
 import { createErasure } from '../admission/erasure.ts'
 import { createNewcomerPause } from '../admission/freed-slots.ts'
@@ -160,6 +161,7 @@ export function createAdmission(
     contents,
     releaseHolds,
     pauseNewcomers,
+    window: limits && createDecisionWindow(clock),
     serves: unserved.serves,
     keepsLimits,
     selfAddressed: selfAddressed(config.pools),

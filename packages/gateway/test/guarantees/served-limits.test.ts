@@ -16,6 +16,7 @@ import { needs } from '../../../../scripts/services/needs.ts'
 import { startRedis } from '../../../../scripts/services/redis.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { createGateway, type Gateway, type GatewayParts } from '../../src/gateway.ts'
+import type { Draft } from '../../src/model.ts'
 import { type Answer, createSite, type SinkProcess, type Site, startSink } from '../child.ts'
 import { clockText, overfull } from './windows.ts'
 
@@ -193,6 +194,39 @@ describe('a gateway with a file and a Redis', needs('redis'), () => {
     await gateway.startStages()
     return gateway
   }
+
+  test('decides one large batch after the other, so that Redis is in time with its answers', async (t) => {
+    let [deciding, most] = [0, 0]
+    const gateway = await startOther(t, {
+      wrapState: (state) => ({
+        ...state,
+        async reserve(requests) {
+          deciding += requests.length
+          most = Math.max(most, deciding)
+          await sleep(20)
+          deciding -= requests.length
+          return state.reserve(requests)
+        },
+      }),
+    })
+    const drafts = Array.from(
+      { length: 100 },
+      (_, at): Draft => ({
+        to: { id: `together${at}` },
+        channel: 'webhook',
+        category: 'any',
+        priority: 'normal',
+        content: { text: 'together' },
+      }),
+    )
+    const batches = Array.from({ length: 8 }, (_, at) =>
+      gateway.gate.admit({ caller: { tenant: `tenant${at}`, module: 'tests' }, drafts }),
+    )
+    const accepted = (await Promise.all(batches)).flat()
+    assert.equal(accepted.filter(({ notification }) => notification.undecided !== true).length, 800)
+    // Where this process stands still for 300 ms, the batch that is being decided leaves its place to the next one.
+    assert.ok(most <= 300, `${most} were decided at once`)
+  })
 
   test('shares no count with a gateway on another file, and counts what Redis has lost before its answer came', async (t) => {
     // Redis loses everything before the first answers of `fire` are here, and another one is to be sent.

@@ -322,9 +322,9 @@ export class MemoryStore implements Store {
   }
 
   async heldOnRecord(dueBy: number, after: HeldName | null, limit: number): Promise<readonly HeldName[]> {
-    const held = this.fleet?.heldByCaller() ?? []
+    const held = (this.fleet?.heldByCaller() ?? []).sort(byDue)
     const due = held.filter((each) => each.dueAt <= dueBy && (after === null || byDue(each, after) > 0))
-    return due.sort(byDue).slice(0, limit).map((each) => this.fleet!.named(each))
+    return due.slice(0, limit).map((each) => this.fleet!.named(each))
   }
 
   readonly endedSince = async (at: number, limit: number) => endedSince(this.#tenants, at, limit)
