@@ -10,6 +10,7 @@ import type { Clock } from '../ports.ts'
 import type { AdmitRequest, Gate } from '../stages.ts'
 import { type AdmitOptions, createAdmit } from './admit.ts'
 import { type Candidate, undecidedVerdict, type Verdict } from './candidate.ts'
+import type { DecisionWindow } from './decision-window.ts'
 import type { Evaluator } from './evaluate.ts'
 import type { TenantThrottle } from './tenant-throttle/tenant-throttle.ts'
 import type { Undecided } from './undecided-notifications.ts'
@@ -25,12 +26,15 @@ export interface AdmitUndecidedOptions extends AdmitOptions {
   readonly keepsLimits: () => boolean
 }
 
+/** Thrown for a request that is not decided any more: it waits behind others that were accepted undecided. */
+class Overtaken extends Error {}
+
 /** Decides where it can, and accepts undecided or refuses where the server of the limits does not answer. */
 export function createAdmission(options: AdmitUndecidedOptions): Pick<Gate, 'admit' | 'preview'> {
   const { store, ledger, candidatesOf, throttle, evaluator, digests, recipients, handover, onError } = options
   const { policy, window, clock, waiting, keepsLimits } = options
   const always = { store, ledger, candidatesOf, digests, recipients, handover, clock, onError }
-  const decided = createAdmit({ ...always, throttle, evaluator, window })
+  const decided = createAdmit({ ...always, throttle, evaluator, window: window && inOrder(window) })
   const undecided = createAdmit({
     ...always,
     throttle: { pass: () => undefined },
@@ -88,6 +92,17 @@ export function createAdmission(options: AdmitUndecidedOptions): Pick<Gate, 'adm
       ({ priority, category }) => priority !== 'critical' && policy.onStateLost(category) !== 'refuse',
     )
 
+  /** Looks again when the turn of a request has come: others to the same recipient may have been accepted undecided meanwhile. */
+  function inOrder(turns: DecisionWindow): DecisionWindow {
+    return {
+      run: (request, decide) =>
+        turns.run(request, () => {
+          if (request.job === undefined && (isWithheld(request) || isBehind(request))) throw new Overtaken()
+          return decide()
+        }),
+    }
+  }
+
   /** True for a request with a category that is not shared, while this process keeps the limits. */
   const isWithheld = ({ drafts }: Pick<AdmitRequest, 'drafts'>): boolean =>
     keepsLimits() &&
@@ -112,6 +127,7 @@ export function createAdmission(options: AdmitUndecidedOptions): Pick<Gate, 'adm
       if (request.job !== undefined) return decided(request)
       if (isWithheld(request) || isBehind(request)) return undecided(request)
       return decided(request).catch((error: unknown) => {
+        if (error instanceof Overtaken) return undecided(request)
         if (!isStateAway(error)) throw error
         if (error instanceof HeldUpError) refuseHeldUp(request, error)
         return undecided(request)

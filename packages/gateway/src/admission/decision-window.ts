@@ -8,10 +8,7 @@ import type { AdmitRequest } from '../stages.ts'
 
 export interface DecisionWindow {
   /** Decides the drafts of a request when its turn has come, or at once where one is critical. Tenants take turns, a request each. */
-  run<Decided>(
-    request: Pick<AdmitRequest, 'caller' | 'drafts'>,
-    decide: () => Promise<Decided>,
-  ): Promise<Decided>
+  run<Decided>(request: AdmitRequest, decide: () => Promise<Decided>): Promise<Decided>
 }
 
 interface Decision {

@@ -15,6 +15,7 @@ import { stringify } from 'yaml'
 import { needs } from '../../../../scripts/services/needs.ts'
 import { startRedis } from '../../../../scripts/services/redis.ts'
 import { loadConfig } from '../../src/config/load.ts'
+import { SluiceError } from '../../src/errors.ts'
 import { createGateway, type Gateway, type GatewayParts } from '../../src/gateway.ts'
 import type { Draft } from '../../src/model.ts'
 import { type Answer, createSite, type SinkProcess, type Site, startSink } from '../child.ts'
@@ -226,6 +227,48 @@ describe('a gateway with a file and a Redis', needs('redis'), () => {
     assert.equal(accepted.filter(({ notification }) => notification.undecided !== true).length, 800)
     // Where this process stands still for 300 ms, the batch that is being decided leaves its place to the next one.
     assert.ok(most <= 300, `${most} were decided at once`)
+  })
+
+  test('decides one that waited for its turn behind those to its recipient that were accepted undecided meanwhile', async (t) => {
+    const busy = Promise.withResolvers<void>()
+    let isAway = false
+    const kept = new Set<string>()
+    const gateway = await startOther(t, {
+      wrapState: (state) => ({
+        ...state,
+        async reserve(requests) {
+          if (requests.some(({ subject }) => subject.recipient === 'busy')) await busy.promise
+          if (isAway || requests.some(({ id }) => kept.has(id)))
+            throw new SluiceError('STATE_UNAVAILABLE', 'away')
+          return state.reserve(requests)
+        },
+      }),
+    })
+    const draft = (id: string, priority: 'normal' | 'critical' = 'normal'): Draft => ({
+      to: { id },
+      channel: 'webhook',
+      category: 'any',
+      priority,
+      content: { text: 'turns' },
+    })
+    const admit = (tenant: string, ...drafts: readonly Draft[]) =>
+      gateway.gate.admit({ caller: { tenant, module: 'tests' }, drafts })
+    const first = admit('other', ...Array.from({ length: 64 }, () => draft('busy')))
+    const late = admit('turns', draft('ada'))
+    // A batch with a critical one does not wait for its turn.
+    isAway = true
+    const [, earlier] = await admit('turns', draft('eve', 'critical'), draft('ada'))
+    assert.equal(earlier!.notification.undecided, true)
+    kept.add(earlier!.notification.id)
+    isAway = false
+    busy.resolve()
+    await first
+    const [later] = await late
+    assert.equal(
+      later!.notification.undecided,
+      true,
+      'it was decided before the one that was accepted before it',
+    )
   })
 
   test('shares no count with a gateway on another file, and counts what Redis has lost before its answer came', async (t) => {
