@@ -95,8 +95,8 @@ export function createAdmission(options: AdmitUndecidedOptions): Pick<Gate, 'adm
   /** Looks again when the turn of a request has come: others to the same recipient may have been accepted undecided meanwhile. */
   function inOrder(turns: DecisionWindow): DecisionWindow {
     return {
-      run: (request, decide) =>
-        turns.run(request, () => {
+      run: (request, isRetry, decide) =>
+        turns.run(request, isRetry, () => {
           if (request.job === undefined && (isWithheld(request) || isBehind(request))) throw new Overtaken()
           return decide()
         }),

@@ -54,10 +54,15 @@ export function createAdmit(options: AdmitOptions): Gate['admit'] {
     return { candidates, throttleGeneration: passed?.generation, begunAt }
   }
 
-  async function admitOnce(request: AdmitRequest, undo: UndoList): Promise<readonly Admitted[] | Conflicted> {
+  async function admitOnce(
+    request: AdmitRequest,
+    undo: UndoList,
+    isRetry: boolean,
+  ): Promise<readonly Admitted[] | Conflicted> {
     const { caller, job } = request
     const deciding = () => decide(request, undo)
-    const { candidates, throttleGeneration, begunAt } = await (window?.run(request, deciding) ?? deciding())
+    const decided = window?.run(request, isRetry, deciding) ?? deciding()
+    const { candidates, throttleGeneration, begunAt } = await decided
 
     const notifications = candidates.map(accepted)
     const contents = contentsOf(candidates)
@@ -95,7 +100,9 @@ export function createAdmit(options: AdmitOptions): Gate['admit'] {
   }
 
   return async (request) => {
-    const result = await retryOnConflict(() => withUndo(onError, (undo) => admitOnce(request, undo)))
+    let tries = 0
+    const attempt = (undo: UndoList) => admitOnce(request, undo, tries++ > 0)
+    const result = await retryOnConflict(() => withUndo(onError, attempt))
     if (result !== conflicted) return result
     throw new SluiceError('STORE_UNAVAILABLE', 'The notification met too many changes at once. Try again.', {
       retryAfterMs: 1_000,

@@ -7,8 +7,11 @@ import type { Clock } from '../ports.ts'
 import type { AdmitRequest } from '../stages.ts'
 
 export interface DecisionWindow {
-  /** Decides the drafts of a request when its turn has come, or at once where one is critical. Tenants take turns of about 64 drafts. */
-  run<Decided>(request: AdmitRequest, decide: () => Promise<Decided>): Promise<Decided>
+  /**
+   * Decides the drafts of a request when its turn has come: tenants take turns of about 64 drafts. At once where one is
+   * critical, and where a request is decided again that had its turn and met a concurrent change.
+   */
+  run<Decided>(request: AdmitRequest, isRetry: boolean, decide: () => Promise<Decided>): Promise<Decided>
 }
 
 interface Decision {
@@ -38,7 +41,10 @@ export function createDecisionWindow(clock: Pick<Clock, 'now' | 'monotonic' | 'a
   /** In the order in which they have begun. */
   const open = new Set<Decision>()
   let drafts = 0
-  /** Requests that wait, by tenant in the order of their turns: as many as requests in progress (tenant-bulkhead.ts). */
+  /**
+   * Requests that wait, by tenant in the order of their turns: as many as are in progress, of clients (tenant-bulkhead.ts) and
+   * of intakes (intake/window.ts).
+   */
   const queues = new Map<string, Waiting[]>()
   /** Drafts that the tenant has begun in its turn, the first one. */
   let turnDrafts = 0
@@ -103,11 +109,12 @@ export function createDecisionWindow(clock: Pick<Clock, 'now' | 'monotonic' | 'a
   }
 
   return {
-    async run(request, decide) {
+    async run(request, isRetry, decide) {
       // It takes no place: others would wait for as long as critical ones come.
       if (request.drafts.some(({ priority }) => priority === 'critical')) return decide()
       const { length } = request.drafts
-      const decision = drafts < draftsMax ? begin(length) : await wait(request.caller.tenant, length)
+      const decision =
+        isRetry || drafts < draftsMax ? begin(length) : await wait(request.caller.tenant, length)
       try {
         return await decide()
       } finally {

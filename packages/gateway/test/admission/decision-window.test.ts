@@ -14,7 +14,13 @@ function openWindow() {
   /** The requests that are being decided, by their names, in the order in which they have begun. */
   const begun: string[] = []
   const ends = new Map<string, (error?: Error) => void>()
-  async function ask(tenant: string, name: string, drafts = 64, priority: 'normal' | 'critical' = 'normal') {
+  async function ask(
+    tenant: string,
+    name: string,
+    drafts = 64,
+    priority: 'normal' | 'critical' = 'normal',
+    isRetry = false,
+  ) {
     const request = {
       caller: { tenant, module: 'tests' },
       drafts: Array.from(
@@ -33,7 +39,7 @@ function openWindow() {
         begun.push(name)
         ends.set(name, (error) => (error === undefined ? resolve(name) : reject(error)))
       })
-    return window.run(request, work)
+    return window.run(request, isRetry, work)
   }
   async function end(name: string, error?: Error) {
     ends.get(name)!(error)
@@ -75,6 +81,19 @@ test('a turn is as many drafts as a batch of another tenant has', async () => {
   assert.deepEqual(begun, ['a1', 'a2'])
   await end('a2')
   assert.deepEqual(begun, ['a1', 'a2', 'b1', 'b2', 'b3'])
+})
+
+test('one that met a concurrent change has had its turn', async () => {
+  const { ask, begun, end } = openWindow()
+  void ask('a', 'a1')
+  void ask('a', 'a2')
+  void ask('a', 'again', 64, 'normal', true)
+  await turn()
+  assert.deepEqual(begun, ['a1', 'again'])
+  await end('a1')
+  assert.deepEqual(begun, ['a1', 'again'], 'it takes a place')
+  await end('again')
+  assert.deepEqual(begun, ['a1', 'again', 'a2'])
 })
 
 test('a critical one does not wait, and no other one waits for it', async () => {
